@@ -1,0 +1,108 @@
+/** The bytes of a document as text, piece by piece, with a bound on the work that any document may cause. */
+import { toBinary } from '../../base/bytes.ts';
+import { NotSealable } from './notSealable.ts';
+import { Parser, SHORT } from './strictSyntax.ts';
+
+/** A document that is read at any place, in Node or in a browser. */
+export interface PdfReader {
+  readonly size: number;
+  /** `length` bytes from `offset`, or as many as there are. */
+  read(offset: number, length: number): Uint8Array | Promise<Uint8Array>;
+  /**
+   * Inflates zlib data (RFC 1950), after which only line ends may follow. Throws for any other, and for more than `bytesMax` bytes. A
+   * browser's own way if absent.
+   */
+  inflate?(data: Uint8Array, bytesMax: number): Uint8Array | Promise<Uint8Array>;
+}
+
+/** A text from somewhere in the document. */
+export interface TextPiece {
+  text: string;
+  /** The offset of its first character. */
+  offset: number;
+}
+
+/** Objects are small, and often lie far apart. */
+const READ_BYTES_MIN = 1024;
+/** What is read at once of objects that follow each other. */
+const READ_BYTES_MAX = 32 << 10;
+/** The end of a stream lies before the object that has its length. */
+const MARGIN_BYTES = 64;
+const OBJECT_BYTES_MAX = 4 << 20;
+/** Cross-reference streams, object streams and metadata. */
+const UNPACKED_BYTES_MAX = 64 << 20;
+/** The work of any document in bytes, and for each of its bytes. */
+const WORK_BYTES_MIN = 64 << 20;
+const WORK_PER_BYTE = 8;
+
+export class FileText {
+  readonly reader: PdfReader;
+  #piece: TextPiece = { text: '', offset: 0 };
+  #ahead = READ_BYTES_MIN;
+  #work: number;
+  /** What the streams of the document may still have, together. */
+  unpackedBytesLeft = UNPACKED_BYTES_MAX;
+
+  constructor(reader: PdfReader) {
+    this.reader = reader;
+    this.#work = WORK_BYTES_MIN + WORK_PER_BYTE * reader.size;
+  }
+
+  /** Throws NotSealable if a document takes more work than any needs. */
+  spend(bytes: number): void {
+    this.#work -= bytes;
+    if (this.#work < 0) throw new NotSealable('it takes more work than any document needs');
+  }
+
+  /** The bytes from `offset`, of which there must be as many. */
+  async bytes(offset: number, length: number, name: string): Promise<Uint8Array> {
+    if (offset + length > this.reader.size)
+      throw new NotSealable(`${name} goes on beyond the end of the file`);
+    this.spend(length);
+    return this.reader.read(offset, length);
+  }
+
+  /** Parses what is at `offset`, and probably has so many bytes. The parser's positions are those in the text of the piece. */
+  async parse<T>(
+    offset: number,
+    { name, number }: { name: string; number?: number },
+    parse: (parser: Parser, piece: TextPiece) => T,
+    expectedBytes = 0,
+  ): Promise<T> {
+    if (offset >= this.reader.size) throw new NotSealable(`${name} is missing`, number);
+    for (
+      let bytes = expectedBytes;
+      bytes <= 2 * OBJECT_BYTES_MAX;
+      bytes = Math.max(READ_BYTES_MIN, bytes * 8)
+    ) {
+      const piece = await this.#pieceAt(offset, bytes);
+      const isWhole = piece.offset + piece.text.length >= this.reader.size;
+      const parser = new Parser(piece.text, offset - piece.offset, isWhole, name, number);
+      try {
+        return parse(parser, piece);
+      } catch (error) {
+        if (error !== SHORT) throw error;
+      } finally {
+        this.spend(parser.position - (offset - piece.offset));
+      }
+    }
+    throw new NotSealable(`${name} is larger than any object needs`, number);
+  }
+
+  /** A text with so many bytes from `offset`, if there are as many. */
+  async #pieceAt(offset: number, bytes: number): Promise<TextPiece> {
+    const last = this.#piece;
+    const end = last.offset + last.text.length;
+    const isWithin = offset >= last.offset && offset < end;
+    if (isWithin && (offset + bytes <= end || end === this.reader.size)) return last;
+    const isNext = isWithin || (offset >= end && offset < end + READ_BYTES_MIN);
+    this.#ahead = isNext ? Math.min(2 * this.#ahead, READ_BYTES_MAX) : READ_BYTES_MIN;
+    const start = Math.max(0, offset - MARGIN_BYTES);
+    const length = Math.min(MARGIN_BYTES + Math.max(bytes, this.#ahead), this.reader.size - start);
+    this.spend(length);
+    const text = toBinary(await this.reader.read(start, length));
+    if (text.length !== length) throw new NotSealable('it cannot be read as far as it should be long');
+    this.#piece = { text, offset: start };
+    return this.#piece;
+  }
+}

@@ -1,0 +1,216 @@
+/**
+ * Reads PDF syntax strictly (ISO 32000-2, 7.3): what two readers might read differently is refused. Text has one character for each byte,
+ * and values have the places of their parts, so that their bytes can be copied.
+ */
+import { NotSealable } from './notSealable.ts';
+
+/** A value, and where it begins and ends in its text. */
+export type Node = { start: number; end: number } & (
+  | { kind: 'number'; text: string }
+  | { kind: 'name'; value: string }
+  | { kind: 'reference'; number: number; generation: number }
+  | { kind: 'array'; items: Node[] }
+  | { kind: 'dictionary'; entries: ReadonlyMap<string, Node> }
+  | { kind: 'string' | 'boolean' | 'null' }
+);
+type Value = Node extends infer One ? (One extends unknown ? Omit<One, 'start' | 'end'> : never) : never;
+export type NodeOf<Kind extends Node['kind']> = Extract<Node, { kind: Kind }>;
+
+/** Thrown if a value may go on beyond the text that was read: it has to be read again, with more. */
+export const SHORT = Symbol('short');
+
+/** Readers of today accept no higher ones, or not all do. */
+export const OBJECT_NUMBER_MAX = 8_388_607;
+export const GENERATION_MAX = 65_535;
+const DEPTH_MAX = 100;
+/** The parts of one object are held in memory. */
+const NODES_MAX = 500_000;
+/** Longer than what any expression below looks at, except names, strings and white space. */
+const AHEAD = 100;
+
+const COMMENT = /%[^\r\n]*/y;
+const BLANK = /[\0\t\n\f\r ]*/y;
+const NAME = /\/([^\0\t\n\f\r ()<>[\]{}/%]*)/y;
+const NO_HEX = /[^0-9A-Fa-f\0\t\n\f\r ]/;
+const NUMBER = /[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?![^\0\t\n\f\r ()<>[\]{}/%])/y;
+const REFERENCE = /(\d{1,10})[\0\t\n\f\r ]{1,20}(\d{1,10})[\0\t\n\f\r ]{1,20}R(?![^\0\t\n\f\r ()<>[\]{}/%])/y;
+const CONSTANT = /(?:true|false|(null))(?![^\0\t\n\f\r ()<>[\]{}/%])/y;
+const ESCAPED_NAME = /#([0-9A-Fa-f]{2})/g;
+
+export class Parser {
+  readonly text: string;
+  /** Where the next token may begin. */
+  position: number;
+  /** Whether a comment was skipped. */
+  hasComments = false;
+  #nodes = 0;
+  readonly #isWhole: boolean;
+  readonly #name: string;
+  readonly #number: number | undefined;
+
+  /** `isWhole`: nothing follows the text. Messages begin with the name; the object's number is reported with them. */
+  constructor(text: string, position: number, isWhole: boolean, name: string, number?: number) {
+    this.text = text;
+    this.position = position;
+    this.#isWhole = isWhole;
+    this.#name = name;
+    this.#number = number;
+  }
+
+  refuse(why: string): never {
+    throw new NotSealable(`${this.#name} ${why}`, this.#number);
+  }
+
+  /** Takes what the sticky expression matches. */
+  take(expression: RegExp): RegExpExecArray | undefined {
+    expression.lastIndex = this.position;
+    const found = expression.exec(this.text) ?? undefined;
+    const end = found === undefined ? this.position : expression.lastIndex;
+    if (!this.#isWhole && (this.position > this.text.length - AHEAD || end === this.text.length)) throw SHORT;
+    this.position = end;
+    return found;
+  }
+
+  /** Takes what the sticky expression matches, which must be there. */
+  require(expression: RegExp): RegExpExecArray {
+    return this.take(expression) ?? this.refuse('is damaged');
+  }
+
+  skipSpace(): void {
+    for (this.skipBlank(); this.text[this.position] === '%'; this.skipBlank()) {
+      this.take(COMMENT);
+      this.hasComments = true;
+    }
+  }
+
+  /** White space without comments, which some readers do not expect between cross-references. */
+  skipBlank(): void {
+    this.take(BLANK);
+  }
+
+  /** Takes so many characters. */
+  characters(count: number): string {
+    const end = this.position + count;
+    if (end > this.text.length) {
+      if (!this.#isWhole) throw SHORT;
+      this.refuse('goes on beyond the end of the file');
+    }
+    const characters = this.text.slice(this.position, end);
+    this.position = end;
+    return characters;
+  }
+
+  value(depth = DEPTH_MAX): Node {
+    this.#nodes += 1;
+    if (depth === 0 || this.#nodes > NODES_MAX) this.refuse('has more parts than any object needs');
+    this.skipSpace();
+    const start = this.position;
+    const value = this.#read(depth);
+    return { ...value, start, end: this.position };
+  }
+
+  #read(depth: number): Value {
+    const char = this.text[this.position];
+    if (char === '/') return { kind: 'name', value: this.#nameValue() };
+    if (char === '(') return this.#literalString();
+    if (char === '[') return this.#array(depth);
+    if (char === '<') {
+      if (this.take(/<</y)) return this.#dictionary(depth);
+      const end = this.#end('>');
+      if (NO_HEX.test(this.text.slice(this.position + 1, end))) this.refuse('is damaged');
+      this.position = end + 1;
+      return { kind: 'string' };
+    }
+    const constant = this.take(CONSTANT);
+    if (constant !== undefined) return { kind: constant[1] === undefined ? 'boolean' : 'null' };
+    const reference = this.take(REFERENCE);
+    if (reference === undefined) return { kind: 'number', text: this.require(NUMBER)[0] };
+    const [number, generation] = [Number(reference[1]), Number(reference[2])];
+    if (number > OBJECT_NUMBER_MAX || generation > GENERATION_MAX)
+      this.refuse('refers to a number that not all readers accept');
+    return { kind: 'reference', number, generation };
+  }
+
+  /** Where the next such character is. */
+  #end(char: string): number {
+    const end = this.text.indexOf(char, this.position);
+    if (end >= 0) return end;
+    if (!this.#isWhole) throw SHORT;
+    return this.refuse('is damaged');
+  }
+
+  #nameValue(): string {
+    const [, name = ''] = this.require(NAME);
+    return name.includes('#')
+      ? name.replaceAll(ESCAPED_NAME, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+      : name;
+  }
+
+  #literalString(): Value {
+    let depth = 0;
+    for (let at = this.position; at < this.text.length; at += 1) {
+      const char = this.text[at];
+      if (char === '\\') at += 1;
+      else if (char === '(') depth += 1;
+      else if (char === ')') {
+        depth -= 1;
+        if (depth > 0) continue;
+        this.position = at + 1;
+        return { kind: 'string' };
+      }
+    }
+    if (!this.#isWhole) throw SHORT;
+    return this.refuse('is damaged');
+  }
+
+  #array(depth: number): Value {
+    this.position += 1;
+    const items: Node[] = [];
+    for (this.skipSpace(); !this.take(/]/y); this.skipSpace()) items.push(this.value(depth - 1));
+    return { kind: 'array', items };
+  }
+
+  #dictionary(depth: number): Value {
+    const entries = new Map<string, Node>();
+    for (this.skipSpace(); !this.take(/>>/y); this.skipSpace()) {
+      const key = this.#nameValue();
+      if (entries.has(key)) this.refuse(`has /${printableName(key)} twice`);
+      entries.set(key, this.value(depth - 1));
+    }
+    return { kind: 'dictionary', entries };
+  }
+}
+
+/** A name of a stranger's, for a message. */
+export function printableName(name: string): string {
+  return name.slice(0, 40).replaceAll(/[^!-~]/g, '?');
+}
+
+const ESCAPED: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f' };
+
+/** The bytes that the text of a string stands for, one character each (7.3.4). */
+export function stringOf(text: string): string {
+  if (text.startsWith('<')) {
+    const digits = text.slice(1, -1).replaceAll(/[^0-9A-Fa-f]/g, '');
+    return `${digits}0`.replaceAll(/(..)|.$/g, (_, pair?: string) =>
+      pair === undefined ? '' : String.fromCharCode(Number.parseInt(pair, 16)),
+    );
+  }
+  return text
+    .slice(1, -1)
+    .replaceAll(/\\(?:([0-7]{1,3})|\r\n|([\s\S]))|\r\n?/g, (whole, octal?: string, char?: string) => {
+      if (octal !== undefined) return String.fromCharCode(Number.parseInt(octal, 8) & 255);
+      if (char === undefined) return whole.startsWith('\\') ? '' : '\n';
+      return char === '\n' || char === '\r' ? '' : (ESCAPED[char] ?? char);
+    });
+}
+
+/** A whole number that is not negative, and written without a sign or a point; undefined for anything else. */
+export function naturalOf(node: Node | undefined): number | undefined {
+  const number = node?.kind === 'number' && /^\d+$/.test(node.text) ? Number(node.text) : undefined;
+  return Number.isSafeInteger(number) ? number : undefined;
+}
+
+export function isNamed(node: Node | undefined, ...names: readonly string[]): boolean {
+  return node?.kind === 'name' && names.includes(node.value);
+}
