@@ -60,15 +60,18 @@ export function metadata(
 }
 
 /** An object stream of objects that are no streams. */
-export function objectStream(objects: Record<number, string>): Buffer {
+export function objectStream(objects: Record<number, string>, { compressed = true } = {}): Buffer {
   let [header, body] = ['', ''];
   for (const [number, text] of Object.entries(objects)) {
     header += `${number} ${body.length} `;
     body += `${text} `;
   }
-  const data = deflateSync(Buffer.from(header + body));
-  const count = Object.keys(objects).length;
-  return stream(`/Type /ObjStm /N ${count} /First ${header.length} /Filter /FlateDecode`, data);
+  const entries = `/Type /ObjStm /N ${Object.keys(objects).length} /First ${header.length}`;
+  return packed(entries, Buffer.from(header + body), compressed);
+}
+
+function packed(entries: string, data: Buffer, compressed: boolean): Buffer {
+  return compressed ? stream(`${entries} /Filter /FlateDecode`, deflateSync(data)) : stream(entries, data);
 }
 
 /** A page that shows some text, and what it takes: objects 1 to 4, with entries added to the catalog and the page. */
@@ -110,6 +113,44 @@ export function appendRevision(file: Buffer, objects: Objects, trailer = ''): Bu
   const prev = previous === undefined ? '' : ` /Prev ${previous}`;
   add(`trailer\n<< /Size ${size} /Root 1 0 R${prev} ${trailer} >>\nstartxref\n${xref}\n%%EOF\n`);
   return Buffer.concat(pieces);
+}
+
+/** A file with a cross-reference stream, and the packed objects in an object stream. */
+export function packedFile(
+  plain: Objects,
+  others: Record<number, string>,
+  { trailer = '', compressed = true } = {},
+): Buffer {
+  const size = Math.max(...Object.keys({ ...plain, ...others }).map(Number)) + 1;
+  const pieces = [Buffer.from('%PDF-1.7\n%\xe2\xe3\xcf\xd3\n', 'latin1')];
+  const rows = new Map<number, [type: number, place: number, rest: number]>([[0, [0, 0, 65535]]]);
+  const end = () => pieces.reduce((sum, { length }) => sum + length, 0);
+  for (const [number, content] of Object.entries({
+    ...plain,
+    [size]: objectStream(others, { compressed }),
+  })) {
+    rows.set(Number(number), [1, end(), 0]);
+    pieces.push(Buffer.from(`${number} 0 obj\n`), Buffer.from(content), Buffer.from('\nendobj\n'));
+  }
+  for (const [index, number] of Object.keys(others).entries()) rows.set(Number(number), [2, size, index]);
+  const xref = end();
+  rows.set(size + 1, [1, xref, 0]);
+  const table = Array.from({ length: size + 2 }, (_, number) => {
+    const [type, place, rest] = rows.get(number) ?? [0, 0, 0];
+    const row = Buffer.alloc(7);
+    row.writeUInt8(type);
+    row.writeUInt32BE(place, 1);
+    row.writeUInt16BE(rest, 5);
+    return row;
+  });
+  const entries = `/Type /XRef /W [1 4 2] /Size ${size + 2} /Root 1 0 R ${trailer}`;
+  const section = packed(entries, Buffer.concat(table), compressed);
+  return Buffer.concat([
+    ...pieces,
+    Buffer.from(`${size + 1} 0 obj\n`),
+    section,
+    Buffer.from(`\nendobj\nstartxref\n${xref}\n%%EOF\n`),
+  ]);
 }
 
 /** Small, and seconds of work to look through; without XMP. */
