@@ -17,6 +17,11 @@ export const CHECKS: Record<CheckName, CheckWords> = {
     failed: 'The trust file cannot be read.',
     unknown: 'The trust file cannot be read.',
   },
+  seal: {
+    passed: 'The PDF is the document with its receipt, and nothing else.',
+    failed: 'The PDF was changed after it was sealed.',
+    unknown: 'Whether the PDF was changed after it was sealed cannot be determined.',
+  },
   receipt: {
     passed: 'The receipt is intact: its checksum matches.',
     failed: 'The receipt is damaged or was altered.',

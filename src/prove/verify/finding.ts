@@ -40,9 +40,10 @@ export interface Finding {
   reason?: Reason;
 }
 
-/** The checks in the order of the report; `trust` only if the trust file cannot be read, `bundle` before the receipt in a bundle, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only if the trust file has a policy for them or they are required, `revocation` only with a verified time-stamp, `renewal` only once the time-stamp has ended, `evidence-record` only with an evidence record. */
+/** The checks in the order of the report; `trust` only if the trust file cannot be read, `seal` only for a PDF that holds its receipt, `bundle` before the receipt in a bundle, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only if the trust file has a policy for them or they are required, `revocation` only with a verified time-stamp, `renewal` only once the time-stamp has ended, `evidence-record` only with an evidence record. */
 export type CheckName =
   | 'trust'
+  | 'seal'
   | 'bundle'
   | 'receipt'
   | 'proof'

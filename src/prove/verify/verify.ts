@@ -98,6 +98,8 @@ export interface VerdictOptions {
 export interface TextOptions extends VerdictOptions {
   /** An evidence record (RFC 4998) in DER, from a stranger: it must be over the signed checkpoint, and hold at that time. */
   record?: Uint8Array;
+  /** Whether a sealed PDF is its document and the receipt: from {@link openSealedPdf}. */
+  seal?: Finding;
 }
 
 export interface VerifierInput extends TextOptions {
@@ -237,7 +239,7 @@ export function verifyReceiptText(
   receiptText: string,
   trustText: string,
   document: DocumentDigests | undefined,
-  { record, at = systemClock(), require }: TextOptions = {},
+  { record, seal, at = systemClock(), require }: TextOptions = {},
 ): Verdict {
   let trust: TrustFile;
   try {
@@ -247,9 +249,15 @@ export function verifyReceiptText(
     return verdictOn([{ name: 'trust', ...unknown(error.message) }]);
   }
   const { checks, ...matched } = judgeText(receiptText, trust, { document, at, ...(record && { record }) });
+  if (seal !== undefined) checks.unshift({ name: 'seal', ...seal });
   if (record !== undefined && matched.evidence === undefined)
     checks.push({ name: 'evidence-record', ...unknown('there is no checkpoint to compare it with') });
   return { ...verdictOn(checks, require), ...matched };
+}
+
+/** The verdict on a PDF in which no receipt was found. */
+export function undecided(seal: Finding): Verdict {
+  return verdictOn([{ name: 'seal', ...seal }]);
 }
 
 /** The findings, what the document matches, and what the evidence record proves. */
