@@ -4,6 +4,7 @@ import {
   createReadStream,
   fsyncSync,
   openSync,
+  readSync,
   renameSync,
   rmSync,
   statSync,
@@ -18,18 +19,45 @@ import { showProgress } from './terminal.ts';
 
 const READ_BYTES = 1 << 18;
 
-/** Computes both digests of a file in one pass, however large it is. Throws OperatorError if it cannot be read. */
+/** Computes both digests of a file, or of its first bytes, in one pass, however large it is. Throws OperatorError if it cannot be read. */
 export async function digestFile(
   path: string,
   progress = showProgress(`reading ${basename(path)}`, sizeOf(path), 'bytes'),
+  bytes = Infinity,
 ): Promise<DocumentDigests> {
   try {
-    return await digest(createReadStream(path, { highWaterMark: READ_BYTES }), progress.update);
+    return await digest(firstBytes(path, bytes), progress.update);
   } catch (cause) {
     throw unusable('read', path, cause);
   } finally {
     progress.stop();
   }
+}
+
+/** The first bytes of a file, or all. */
+export function firstBytes(path: string, bytes = Infinity): AsyncIterable<Uint8Array> {
+  return createReadStream(path, { highWaterMark: READ_BYTES, end: bytes - 1 });
+}
+
+/** A file that is read at any place. Closed with the result. Throws OperatorError if it cannot be read. */
+export function openAnyPlace(path: string) {
+  const size = sizeOf(path);
+  const whileReading = <T>(act: () => T): T => {
+    try {
+      return act();
+    } catch (cause) {
+      throw unusable('read', path, cause);
+    }
+  };
+  const file = whileReading(() => openSync(path, 'r'));
+  const read = (offset: number, length: number) => {
+    const data = Buffer.alloc(Math.max(0, Math.min(length, size - offset)));
+    return data.subarray(
+      0,
+      whileReading(() => readSync(file, data, 0, data.length, offset)),
+    );
+  };
+  return { size, read, [Symbol.dispose]: () => closeSync(file) };
 }
 
 async function digest(
@@ -75,13 +103,13 @@ function openForUser(path: string): number {
 }
 
 /**
- * Writes a document that must have these digests, completely and on disk, or not at all. Returns false, and does nothing, if the file
+ * Writes a document that must have these digests, if there are any, completely and on disk, or not at all. Returns false, and does nothing, if the file
  * exists and `replace` is not set. Throws OperatorError; an Error if the bytes have other digests.
  */
 export async function saveDocument(
   path: string,
   chunks: AsyncIterable<Uint8Array>,
-  expected: DocumentDigests,
+  expected: DocumentDigests | undefined,
   replace: boolean,
 ): Promise<boolean> {
   const draft = `${path}.${process.pid}.new`;
@@ -95,7 +123,8 @@ export async function saveDocument(
         }
       };
       const digests = await digest(written(), () => {});
-      if (!isDeepStrictEqual(digests, expected)) throw new Error('the document was damaged on the way');
+      if (expected !== undefined && !isDeepStrictEqual(digests, expected))
+        throw new Error('the document was damaged on the way');
       fsyncSync(file);
     } finally {
       closeSync(file);

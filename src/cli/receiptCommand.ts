@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { RECORD_BYTES_MAX } from '../asn1/evidenceRecord.ts';
 import type { RevocationList } from '../asn1/revocationList.ts';
 import { writeFileAtomically } from '../base/atomicFile.ts';
@@ -5,6 +6,7 @@ import { fromBase64 } from '../base/bytes.ts';
 import { systemClock } from '../base/clock.ts';
 import { ownProcess } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
+import type { DocumentDigests } from '../job/job.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { encodeTlogProof, parseTlogProof, TLOG_PROOF_LENGTH_MAX, type TlogProof } from '../log/tlogProof.ts';
 import { assembleBundle, BUNDLE_LENGTH_MAX, encodeBundle, parseBundle } from '../manifest/bundle.ts';
@@ -15,8 +17,9 @@ import { encodeChains } from '../prove/renewal/renewals.ts';
 import { checkEvidenceRecord } from '../prove/verify/evidenceCheck.ts';
 import { checkLeaf, checkReceiptLeaf } from '../prove/verify/manifestCheck.ts';
 import { parseReceiptJson, stampedOf } from '../prove/verify/receiptText.ts';
+import { sealFor } from '../prove/verify/sealedPdf.ts';
 import { argument, command, group, option } from './command.ts';
-import { readSmallFile, readTextFile } from './files.ts';
+import { digestFile, firstBytes, openAnyPlace, readSmallFile, readTextFile, saveDocument } from './files.ts';
 
 const FORMATS = ['tlog-proof', 'ers', 'bundle', 'receipt'] as const;
 
@@ -53,10 +56,44 @@ const exportCommand = command('export', {
   },
 });
 
+const attachCommand = command('attach', {
+  summary: 'put a receipt into its PDF',
+  description:
+    'Writes a copy of the document that holds its receipt as an attached file, which PDF readers show. Nothing else changes: the copy begins with ' +
+    'the document, byte for byte, and `pdfseal verify` proves it. Needs only the two files, and no network. Refuses what cannot be done with certainty, ' +
+    'such as an encrypted, certified or damaged document, and PDF/A-1 and -2, which allow no such attachment.',
+  arguments: [
+    argument('<document>', 'the document, byte for byte as it was sealed, or its copy without metadata'),
+    argument('<receipt>', 'the receipt of the document'),
+  ],
+  options: [option('--output <path>', 'the file to write, which must not exist', { required: true })],
+  examples: ['pdfseal receipt attach contract.pdf contract.pdf.receipt.json --output contract.sealed.pdf'],
+  run: ({ output }, documentPath, receiptPath) => attach(documentPath, receiptPath, output),
+});
+
+async function attach(documentPath: string, receiptPath: string, output: string): Promise<void> {
+  const { receipt } = readParts(receiptPath);
+  const { manifest } = receipt;
+  const digests = await digestFile(documentPath);
+  const isOf = ({ sha256, sha512, bytes }: DocumentDigests) =>
+    isDeepStrictEqual(digests, { sha256, sha512, bytes });
+  if (![manifest.document, manifest.sealed_document].some((one) => one && isOf(one)))
+    throw new OperatorError(`${receiptPath} is not the receipt of ${documentPath}`);
+  using source = openAnyPlace(documentPath);
+  const seal = await sealFor(source, receipt);
+  if (!(await saveDocument(output, joined(firstBytes(documentPath), seal), undefined, false)))
+    throw new OperatorError(`${output} exists already: name another file`);
+}
+
+async function* joined(document: AsyncIterable<Uint8Array>, seal: Uint8Array): AsyncIterable<Uint8Array> {
+  yield* document;
+  yield seal;
+}
+
 export const receiptCommand = group(
   'receipt',
-  'Writes a receipt in the formats of other tools. Needs only the receipt, and no network.',
-  [exportCommand],
+  'Writes a receipt in the formats of other tools, or into its PDF. Needs only the receipt, and no network.',
+  [exportCommand, attachCommand],
 );
 
 /** The parts of a receipt or a bundle, with those that the options name. */

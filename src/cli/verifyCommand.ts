@@ -4,13 +4,16 @@ import { toHex } from '../base/bytes.ts';
 import { systemClock } from '../base/clock.ts';
 import { sha256 } from '../base/crypto.ts';
 import { ownProcess } from '../base/env.ts';
+import { OperatorError } from '../base/errors.ts';
+import type { DocumentDigests } from '../job/job.ts';
 import { BUNDLE_LENGTH_MAX } from '../manifest/bundle.ts';
 import { provenBy } from '../prove/verify/proven.ts';
 import { RECEIPT_BYTES_MAX } from '../prove/verify/receiptText.ts';
-import { REQUIREMENTS, type Requirement, verifyReceiptText } from '../prove/verify/verify.ts';
+import { openSealedPdf, type SealedPdf } from '../prove/verify/sealedPdf.ts';
+import { REQUIREMENTS, type Requirement, undecided, verifyReceiptText } from '../prove/verify/verify.ts';
 import { argument, command, option } from './command.ts';
 import { EXIT } from './exit.ts';
-import { digestFile, readSmallFile, readTextFile } from './files.ts';
+import { digestFile, firstBytes, openAnyPlace, readSmallFile, readTextFile, saveDocument } from './files.ts';
 import { TRUST } from './options.ts';
 import { orUndecided } from './report.ts';
 import { print, printResult } from './terminal.ts';
@@ -21,14 +24,24 @@ const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
 
 export const verifyCommand = command('verify', {
   description:
-    'Verifies that a log of the trust file issued this receipt for exactly this document. Needs only the three files, and no ' +
-    'network. Prints one line for each check.',
+    'Verifies that a log of the trust file issued this receipt for exactly this document. Needs only these files, and no network. ' +
+    'A PDF that holds its receipt needs no other file than the trust file: its seal must have changed nothing else. Prints one line for each check.',
   arguments: [
-    argument('<document>', 'the document, byte for byte as it was sealed, or its copy without metadata'),
-    argument('<receipt>', 'the receipt of the document, its bundle, or its proof (C2SP tlog-proof)'),
+    argument(
+      '<document>',
+      'the document, byte for byte as it was sealed, or its copy without metadata; or a PDF that holds its receipt',
+    ),
+    argument(
+      '[receipt]',
+      'the receipt of the document, its bundle, or its proof (C2SP tlog-proof); without it, the PDF must hold its receipt',
+    ),
   ],
   options: [
     TRUST,
+    option(
+      '--original <file>',
+      'if a PDF that holds its receipt is good, write the document that was sealed to this file',
+    ),
     option(
       '--evidence-record <file>',
       'evidence record of the receipt (RFC 4998): must prove today that its checkpoint existed',
@@ -46,6 +59,7 @@ export const verifyCommand = command('verify', {
   },
   examples: [
     'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
+    'pdfseal verify contract.sealed.pdf --trust trust.json --original contract.pdf',
     'pdfseal verify contract.pdf contract.pdf.bundle.json --trust trust.json --require time,witness',
     'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --evidence-record contract.pdf.ers',
     'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --json | jq .outcome',
@@ -53,27 +67,50 @@ export const verifyCommand = command('verify', {
   run: (options, documentPath, receiptPath) =>
     orUndecided(async () => {
       const trust = readSmallFile(options.trust, RECEIPT_BYTES_MAX);
-      const { evidenceRecord, require = [] } = options;
-      const report = await judge(documentPath, receiptPath, trust, evidenceRecord, require);
+      const { evidenceRecord, require = [], original } = options;
+      if (original !== undefined && receiptPath !== undefined)
+        throw new OperatorError('--original is for a PDF that holds its receipt: name no other receipt');
+      const files = await openFiles(documentPath, receiptPath);
+      const report = await judge(files, trust, evidenceRecord, require);
+      if (original !== undefined && report.verdict.outcome === 'good')
+        await saveOriginal(original, documentPath, files);
       ownProcess().exitCode = EXIT_OF[report.verdict.outcome];
       printResult(wireVerdict(report), () => printVerdict(report));
     }),
 });
 
+/** The digests of what was sealed, and the text of its receipt. */
+interface Files extends Partial<SealedPdf> {
+  digests: DocumentDigests;
+}
+
+async function openFiles(documentPath: string, receiptPath: string | undefined): Promise<Files> {
+  if (receiptPath !== undefined)
+    return { receipt: readTextFile(receiptPath, BUNDLE_LENGTH_MAX), digests: await digestFile(documentPath) };
+  using source = openAnyPlace(documentPath);
+  const sealed = await openSealedPdf(source);
+  return { ...sealed, digests: await digestFile(documentPath, undefined, sealed.documentBytes) };
+}
+
+async function saveOriginal(path: string, from: string, { digests }: Files): Promise<void> {
+  if (await saveDocument(path, firstBytes(from, digests.bytes), digests, false)) return;
+  throw new OperatorError(`${path} exists already: name another file`);
+}
+
 async function judge(
-  documentPath: string,
-  receiptPath: string,
+  { receipt, digests, finding }: Files,
   trust: Buffer,
   recordPath: string | undefined,
   required: readonly Requirement[],
 ): Promise<VerdictReport> {
-  const receipt = readTextFile(receiptPath, BUNDLE_LENGTH_MAX);
   const record = recordPath === undefined ? undefined : readSmallFile(recordPath, RECORD_BYTES_MAX);
-  const digests = await digestFile(documentPath);
   const [trustText, at] = [trust.toString('utf8'), systemClock()];
-  const options = { at, require: required, record };
-  const verdict = verifyReceiptText(receipt, trustText, digests, options);
-  const proven = provenBy(receipt, trustText, verdict);
+  const options = { at, require: required, record, seal: finding };
+  const verdict =
+    receipt === undefined && finding
+      ? undecided(finding)
+      : verifyReceiptText(receipt ?? '', trustText, digests, options);
+  const proven = receipt === undefined ? undefined : provenBy(receipt, trustText, verdict);
   return { verdict, proven, required, at, trustSha256: toHex(sha256(trust)) };
 }
 

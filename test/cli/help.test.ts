@@ -186,7 +186,7 @@ t.test('wrong usage ends with 64 and a message, without a stack', async (t) => {
     [['nothing'], /unknown command 'nothing'/],
     [['statu'], /Did you mean status\?/],
     [['keys', 'list', '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/],
-    [['verify', 'a', '--trust', 't'], /missing required argument 'receipt'/],
+    [['verify', '--trust', 't'], /missing required argument 'document'/],
     [['verify', 'a', 'b'], /required option '--trust <file>'/],
     [['backup', '--config', 'x'], /required option '--output <path>'/],
     [['hsm', 'csr', '--config', 'x', '--subject', 'O=x'], /Expected "CN=…,O=…"/],
