@@ -46,6 +46,8 @@ export interface TestOptions {
   documentBytesMax?: number;
   /** Compliance mode: copies without metadata are made. */
   compliance?: boolean;
+  /** Whether clients may ask for sealed PDFs. */
+  attach?: boolean;
   /** What copies leave free of the disk; default 0. */
   freeBytesMin?: number;
   bodyIdleTimeoutMs?: number;
@@ -67,6 +69,8 @@ export interface TestApp {
   fatal: unknown[];
   /** Folder of the copies. */
   documentsDir: string;
+  /** The number of documents that are kept, in whatever files. */
+  kept(): number;
   /** Issues a key and gives it away. */
   issue(overrides?: Partial<Credential>): Promise<string>;
 }
@@ -119,7 +123,8 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   );
   t.teardown(() => copies.close());
   const { documentBytesMax = 4 * 1024 * 1024, scanner } = options;
-  const document = { pool, documentBytesMax, scanner, ...(options.compliance && { copies }) };
+  const { compliance: strips = false, attach: attaches = false } = options;
+  const document = { pool, documentBytesMax, scanner, copies, strips, attaches };
   const idleTimeoutMs = options.bodyIdleTimeoutMs ?? 60_000;
   const { allow = [], answerTimeoutMs = 60_000, ...sources } = options.sources ?? {};
   const policy = new TargetPolicy(allow);
@@ -192,7 +197,21 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   };
   const client = await Client.connect(`http://127.0.0.1:${server.port}`, await issue());
   const log = () => lines.map((line) => JSON.parse(line) as Record<string, unknown>);
-  return { site, store, partitions, sealer, fetching, app, server, client, log, fatal, documentsDir, issue };
+  return {
+    site,
+    store,
+    partitions,
+    sealer,
+    fetching,
+    app,
+    server,
+    client,
+    log,
+    fatal,
+    documentsDir,
+    kept: () => copies.usage.documents,
+    issue,
+  };
 }
 
 /** A small document that passes for a PDF, different for every `text`; `bytes` long, if that is more than it needs. */
