@@ -89,7 +89,9 @@ async function refusePurposes(file: PdfFile, catalog: FoundOf<'dictionary'>): Pr
   if (await file.entry(catalog, 'Collection'))
     throw new NotSealable('it is a portfolio, in which a receipt would be one of the documents', number);
   const metadata = await file.entry(catalog, 'Metadata');
-  if (metadata) refuseConformance(await file.data(metadata.object), metadata.object.number);
+  // What is not a stream is not metadata, such as what remains of it in a copy without metadata.
+  if (metadata?.object.data !== undefined)
+    refuseConformance(await file.data(metadata.object), metadata.object.number);
 }
 
 async function attachedFiles(file: PdfFile, catalog: FoundOf<'dictionary'>) {
