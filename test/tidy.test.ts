@@ -16,7 +16,8 @@ const SRC = fileURLToPath(new URL('../src', import.meta.url));
  */
 const RANKS = [
   ['base'],
-  ['asn1', 'log', 'job', 'pdf'],
+  ['asn1', 'log', 'pdf'],
+  ['job'],
   ['manifest'],
   ['web'],
   ['store', 'kms', 'tsa', 'scan', 'hash', 'source', 'copy'],
@@ -35,7 +36,7 @@ const RANKS = [
 /** The rooms of `prove`, from the bottom up, where the same holds. */
 const PROVE_RANKS = [['verify'], ['renewal', 'epochs'], ['trail']];
 /** One room imports another: the more such arrows, the more a newcomer must know to change anything. */
-const ARROWS_MAX = 175;
+const ARROWS_MAX = 176;
 
 interface Source {
   path: string;

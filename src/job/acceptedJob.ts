@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../base/clock.ts';
+import { attachmentPlan } from '../pdf/attachmentPlan.ts';
 import { fieldSchemas } from './fieldValues.ts';
-import { isOfClient, JOB_SOURCES, type Job, SCAN_VERDICTS } from './job.ts';
+import { isOfClient, JOB_SOURCES, type Job, SCAN_VERDICTS, SEALED_PDF_FORMS } from './job.ts';
 
 const traceId = z.string().regex(/^[0-9a-f]{32}$/);
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
@@ -43,9 +44,13 @@ const acceptedJob = z.strictObject({
   dated: z.literal(true).optional(),
 });
 
-/** If the waiting jobs are the daemon's own, they may have copies. */
+/** If the waiting jobs are the daemon's own, they may have copies and sealed PDFs. */
 const waitingJob = acceptedJob.extend({
-  content: acceptedJob.shape.content.unwrap().extend({ sealedDocument: digests.optional() }).optional(),
+  sealedPdf: z.enum(SEALED_PDF_FORMS).exclude(['none']).optional(),
+  content: acceptedJob.shape.content
+    .unwrap()
+    .extend({ sealedDocument: digests.optional(), attachment: attachmentPlan.optional() })
+    .optional(),
 });
 
 /** The message to clients about a job that no request made. */

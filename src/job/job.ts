@@ -1,5 +1,6 @@
 import { assert } from '../base/assert.ts';
 import type { ErrorCode } from '../base/errors.ts';
+import type { AttachmentPlan } from '../pdf/update/suffix.ts';
 
 /** The visibilities of section 2.3 of the contract, narrowest first. */
 export const VISIBILITIES = ['private', 'organization', 'partner'] as const;
@@ -7,6 +8,10 @@ export type Visibility = (typeof VISIBILITIES)[number];
 
 export const JOB_MODES = ['async', 'blocking'] as const;
 export type JobMode = (typeof JOB_MODES)[number];
+
+/** The forms of a sealed PDF: `attach` appends the receipt to the document as an attached file. */
+export const SEALED_PDF_FORMS = ['none', 'attach'] as const;
+export type SealedPdfForm = Exclude<(typeof SEALED_PDF_FORMS)[number], 'none'>;
 
 export const JOB_PHASES = ['queued', 'hashing', 'sealing', 'completed', 'failed'] as const;
 export type JobPhase = (typeof JOB_PHASES)[number];
@@ -50,6 +55,8 @@ export interface Content {
   scan: ScanResult;
   /** The copy without metadata (compliance mode). */
   sealedDocument?: DocumentDigests;
+  /** From which the bytes follow that are appended to the document, or to the copy without metadata, to seal it. */
+  attachment?: AttachmentPlan;
 }
 
 /**
@@ -68,6 +75,8 @@ export interface Job {
   purpose?: string;
   customerReference?: string;
   preserveMetadata: boolean;
+  /** Absent if no sealed PDF was requested. */
+  sealedPdf?: SealedPdfForm;
   source: JobSource;
   /** The declared SHA-256, lower-case hex, of the document of a `url` job; absent from other jobs. */
   checksumSha256?: string;

@@ -76,19 +76,27 @@ export function parseContent(bytes: Uint8Array): Content {
 }
 
 type FlatDigests = [sha256: string, sha512: string, bytes: number];
-type FlatContent = [document: FlatDigests, scan: Content['scan'], sealedDocument?: FlatDigests];
+type FlatContent = [
+  document: FlatDigests,
+  scan: Content['scan'],
+  sealedDocument?: FlatDigests | null,
+  attachment?: Content['attachment'],
+];
 
-function flatContent({ document, scan, sealedDocument }: Content): FlatContent {
+function flatContent({ document, scan, sealedDocument, attachment }: Content): FlatContent {
   const flat: FlatContent = [flatDigests(document), scan];
   if (sealedDocument !== undefined) flat.push(flatDigests(sealedDocument));
+  else if (attachment !== undefined) flat.push(null);
+  if (attachment !== undefined) flat.push(attachment);
   return flat;
 }
 
-function contentOf([document, scan, sealedDocument]: FlatContent): Content {
+function contentOf([document, scan, sealedDocument, attachment]: FlatContent): Content {
   return {
     document: digestsOf(document),
     scan,
-    ...(sealedDocument !== undefined && { sealedDocument: digestsOf(sealedDocument) }),
+    ...(sealedDocument && { sealedDocument: digestsOf(sealedDocument) }),
+    ...(attachment !== undefined && { attachment }),
   };
 }
 

@@ -22,14 +22,17 @@ export function assertWholeBatch({ firstLeaf, treeSize, leaves }: SealedBatch): 
   assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
 }
 
-/** Throws BrokenInvariant unless there is a copy exactly if the content has its digests: the manifest names them. */
+/** Throws BrokenInvariant unless there is a copy exactly if the content says so: the manifest names its digests, or a sealed PDF begins with it. */
 export function assertCopied(
   jobId: string,
   content: Content | undefined,
   copy: StoredCopy | undefined,
 ): void {
-  const matches = (content?.sealedDocument !== undefined) === (copy !== undefined);
-  assert(matches, `${jobId} must have a copy of its document and the digests of it, or neither`);
+  const isKept = content?.sealedDocument !== undefined || content?.attachment !== undefined;
+  assert(
+    isKept === (copy !== undefined),
+    `${jobId} must have a copy of its document and the use of it, or neither`,
+  );
 }
 
 /** Every filter except the one by outcome. */

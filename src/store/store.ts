@@ -222,7 +222,7 @@ export interface Acceptance {
   quotaJobsMax?: number;
   /** Present for a job without content. It may hold secrets of the caller. */
   sourceUrl?: string;
-  /** Present for a job whose content has a `sealedDocument`, and for no other. */
+  /** Present for a job whose content has a `sealedDocument` or an `attachment`, and for no other. */
   copy?: StoredCopy;
 }
 
