@@ -8,10 +8,13 @@ import { ServiceError } from '../base/errors.ts';
 import { makeFolder, syncFolder } from '../base/folders.ts';
 import { siblingModule } from '../base/package.ts';
 import { SlotQueue } from '../base/slotQueue.ts';
+import { NotStrippable } from '../pdf/notStrippable.ts';
+import type { AttachmentPlan } from '../pdf/update/suffix.ts';
 import { keystream } from './cipher.ts';
 import { type CopiesUsage, KeptFiles, type Place } from './keptFiles.ts';
+import { Planners } from './planners.ts';
 import { Segments, type SegmentsOptions } from './segments.ts';
-import { type CipheredFile, Spool, type SpoolUse } from './spool.ts';
+import { type CipheredFile, type HeldDocument, type Owner, Spool, type SpoolUse } from './spool.ts';
 import { requireDiskSpace, storageFull } from './storage.ts';
 import { abandonTask, newTaskState } from './taskState.ts';
 import type { StripResult, StripTask } from './worker.ts';
@@ -57,15 +60,6 @@ export function recordOf({ name, at, key }: CipheredFile): { file: string; at?: 
   return { file: name, ...(at > 0 && { at }), key: key.toString('base64') };
 }
 
-/** The user of a copy. */
-export interface Owner {
-  clientId: string;
-  /** Aborted when the copy is no longer needed. */
-  signal?: AbortSignal | undefined;
-  /** Whether a client waits for the copy. Then the wait for a worker has a limit. */
-  isAwaited: boolean;
-}
-
 /** Opens the folder with these documents. Removes all other files: they belong to documents that were never accepted. */
 export async function openCopies(
   options: CopiesOptions,
@@ -84,6 +78,7 @@ export async function openCopies(
 export class Copies {
   readonly #options: CopiesOptions;
   readonly #piscina: Piscina<StripTask, StripResult>;
+  readonly #planners: Planners;
   readonly #slots: SlotQueue;
   readonly #files: KeptFiles;
   readonly #use: SpoolUse;
@@ -97,6 +92,7 @@ export class Copies {
     this.#use = { files, segments, freeBytesMin, bytesMax, arrivingBytes: 0, heldBytes: 0 };
     const workers = Math.max(WORKERS_MIN, options.workers);
     this.#slots = new SlotQueue({ of: 'documents to strip', max: workers });
+    this.#planners = new Planners({ max: workers, waitMs: WORKER_WAIT_MS, socket: options.stripperSocket });
     this.#piscina = new Piscina({
       filename: fileURLToPath(siblingModule('worker', import.meta.url)),
       name: 'strip',
@@ -154,7 +150,24 @@ export class Copies {
     this.#files.grow(this.#files.add(name, 1), source.bytes);
     await this.remove(recordOf(source));
     await syncFolder(this.#options.path);
-    return { ...source, name, path: targetPath, at: 0, key: Buffer.from(result.key) };
+    return { name, path: targetPath, at: 0, key: Buffer.from(result.key), bytes: source.bytes };
+  }
+
+  /**
+   * The plan of the attachment of a receipt to a document. Throws the signal's reason, or ServiceError: `pdf_not_sealable`, and
+   * `too_many_requests` or `queue_full` if no stripper becomes free in time.
+   */
+  async plan(source: CipheredFile | HeldDocument, owner: Owner): Promise<AttachmentPlan> {
+    try {
+      return await this.#planners.plan(source, owner, stripMsMax(source.bytes, this.#options.stripMsMax));
+    } catch (cause) {
+      if (!(cause instanceof NotStrippable)) throw cause;
+      throw new ServiceError(
+        'pdf_not_sealable',
+        `No receipt can be attached to the document: ${cause.message}. To get a receipt alone, send sealed_pdf=none.`,
+        { parameter: 'sealed_pdf', cause },
+      );
+    }
   }
 
   /** A worker that does not give up in time can be ended at any point of its work, and then leaves its file behind. */
@@ -199,16 +212,21 @@ export class Copies {
 
   async close(): Promise<void> {
     await this.#use.segments.close();
+    this.#planners.close();
     await this.#piscina.destroy();
   }
 }
 
-/** The bytes of a document. */
-export async function* readCiphered({ path, at, key, bytes }: CipheredFile): AsyncGenerator<Buffer> {
+/** The bytes of a document, from `start` to before `end`. */
+export async function* readCiphered(
+  { path, at, key, bytes }: CipheredFile,
+  start = 0,
+  end = bytes,
+): AsyncGenerator<Buffer> {
   await using file = await open(path, 'r');
-  const decrypt = keystream(key);
-  for (let position = 0; position < bytes; ) {
-    const length = Math.min(READ_BYTES, bytes - position);
+  const decrypt = keystream(key, start);
+  for (let position = start; position < end; ) {
+    const length = Math.min(READ_BYTES, end - position);
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(length), 0, length, at + position);
     if (bytesRead === 0) throw new Error('a copy is shorter than when it was written');
     position += bytesRead;

@@ -6,6 +6,7 @@ import { keystream, newKey } from './cipher.ts';
 import type { KeptFiles } from './keptFiles.ts';
 import type { Segments } from './segments.ts';
 import { requireDiskSpace, storageFailure, storageFull } from './storage.ts';
+import { GIVEN_BYTES_MAX } from './stripperMessages.ts';
 
 /** An encrypted document, in a file that it can share with others. Without the key, it is unreadable. */
 export interface CipheredFile {
@@ -16,6 +17,20 @@ export interface CipheredFile {
   at: number;
   key: Buffer;
   bytes: number;
+}
+
+/** A small encrypted document in memory. */
+export interface HeldDocument extends Pick<CipheredFile, 'key' | 'bytes'> {
+  encrypted: Buffer;
+}
+
+/** The user of a copy. */
+export interface Owner {
+  clientId: string;
+  /** Aborted when the copy is no longer needed. */
+  signal?: AbortSignal | undefined;
+  /** Whether a client waits for the copy. Then the wait for a worker has a limit. */
+  isAwaited: boolean;
 }
 
 /** The use that all spools make of a folder and of memory. */
@@ -85,6 +100,12 @@ export class Spool {
     const room = this.#written();
     room.catch(() => {}); // end() reports the error too
     return room;
+  }
+
+  /** The document if it is small: before {@link end}, after its last byte. */
+  get held(): HeldDocument | undefined {
+    if (this.#file !== undefined || this.#bytes > GIVEN_BYTES_MAX) return undefined;
+    return { key: this.#key, bytes: this.#bytes, encrypted: Buffer.concat(this.#pending) };
   }
 
   /** Resolves when the whole document, and the name of its file, is on disk. Throws ServiceError `storage_full`. */

@@ -1,13 +1,23 @@
 /**
- * The program that searches documents for XMP: a helper process without network, files or keys of its own. It receives bytes, and answers
- * with edits. A document can make it hang, crash or run out of memory; its parent process then ends it.
+ * The program that parses documents: a helper process without network, files or keys of its own. It receives bytes, and answers with edits
+ * that remove XMP, or with the plan of an attachment. A document can make it hang, crash or run out of memory; its parent process then ends it.
  */
 import { Worker } from 'node:worker_threads';
 import { siblingModule } from '../base/package.ts';
+import type { Edit } from '../pdf/findings.ts';
 import { NotStrippable } from '../pdf/notStrippable.ts';
+import { readerOf } from '../pdf/sourceReader.ts';
+import { planAttachment } from '../pdf/update/attach.ts';
+import { NotSealable } from '../pdf/update/notSealable.ts';
 import type { ByteSource } from '../pdf/window.ts';
 import { findXmp } from '../pdf/xmp.ts';
-import { EDITS_MAX, EDITS_PER_MESSAGE, READ_BYTES_MAX, type StripperMessage } from './stripperMessages.ts';
+import {
+  EDITS_MAX,
+  EDITS_PER_MESSAGE,
+  READ_BYTES_MAX,
+  type StripperMessage,
+  type TaskHead,
+} from './stripperMessages.ts';
 
 /** Pieces of the document that are kept: the sweep reads ahead, and looks back. */
 const PIECES_MAX = 8;
@@ -18,25 +28,33 @@ const arrived = new Int32Array(new SharedArrayBuffer(4));
 const thread = new Worker(siblingModule('stripperThread', import.meta.url), {
   workerData: { bytes, arrived },
 });
-thread.on('message', (documentBytes: number) => {
-  answer(documentBytes).catch((error: Error) => {
-    process.stderr.write(`${error.stack}\n`);
-    process.exit(1);
-  });
+let turn = Promise.resolve();
+thread.on('message', (task: TaskHead) => {
+  turn = turn
+    .then(() => answer(task))
+    .catch((error: Error) => {
+      process.stderr.write(`${error.stack}\n`);
+      process.exit(1);
+    });
 });
 
-async function answer(documentBytes: number): Promise<void> {
+async function answer({ task, documentBytes, document: given }: TaskHead): Promise<void> {
+  const document = openSource(documentBytes, given);
   try {
-    const edits = await findXmp(openSource(documentBytes));
-    if (edits.length > EDITS_MAX) throw new NotStrippable('it has more XMP than any document needs');
-    for (let at = 0; at < edits.length; at += EDITS_PER_MESSAGE) {
-      const some = edits.slice(at, at + EDITS_PER_MESSAGE);
-      say({ edits: some.map(({ start, end, text }) => [start, end, text]) });
-    }
+    if (task === 'plan') return say({ plan: await planAttachment(readerOf(document)) });
+    sayEdits(await findXmp(document));
     say({ refused: null });
   } catch (error) {
-    if (!(error instanceof NotStrippable)) throw error;
+    if (!(error instanceof NotStrippable || error instanceof NotSealable)) throw error;
     say({ refused: error.message });
+  }
+}
+
+function sayEdits(edits: readonly Edit[]): void {
+  if (edits.length > EDITS_MAX) throw new NotStrippable('it has more XMP than any document needs');
+  for (let at = 0; at < edits.length; at += EDITS_PER_MESSAGE) {
+    const some = edits.slice(at, at + EDITS_PER_MESSAGE);
+    say({ edits: some.map(({ start, end, text }) => [start, end, text]) });
   }
 }
 
@@ -45,8 +63,9 @@ function say(message: StripperMessage): void {
 }
 
 /** The document, read piece by piece. The search is synchronous, so this thread sleeps until a piece has arrived. */
-function openSource(documentBytes: number): ByteSource {
+function openSource(documentBytes: number, given?: ArrayBuffer): ByteSource {
   const pieces: { start: number; data: Buffer }[] = [];
+  if (given !== undefined) pieces.push({ start: 0, data: Buffer.from(given) });
   const pieceAt = (position: number) => {
     const known = pieces.find(({ start, data }) => position >= start && position < start + data.length);
     if (known !== undefined) return known;

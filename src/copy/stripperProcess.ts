@@ -3,16 +3,20 @@ import { Companion, type CompanionProgram } from '../base/companion.ts';
 import { readFrames } from '../base/frames.ts';
 import { DATAGRAM_ADDON } from '../base/journal.ts';
 import { siblingModule } from '../base/package.ts';
+import { attachmentPlan } from '../pdf/attachmentPlan.ts';
 import type { Edit } from '../pdf/findings.ts';
 import { NotStrippable } from '../pdf/notStrippable.ts';
+import type { AttachmentPlan } from '../pdf/update/suffix.ts';
 import type { ByteSource } from '../pdf/window.ts';
 import {
   EDITS_MAX,
-  LENGTH_BYTES,
+  encodeHead,
+  isGiven,
   MESSAGE_BYTES_MAX,
   parseMessage,
   READ_BYTES_MAX,
   type StripperMessage,
+  type StripperTask,
 } from './stripperMessages.ts';
 
 /** Memory limit of a stripper. A hostile document that exceeds it ends the stripper. Ordinary documents need a tenth. */
@@ -42,18 +46,28 @@ export const STRIPPER: Omit<CompanionProgram, 'onOutput'> = {
 /** A stripper ended, or sent an invalid message, while it had a document. */
 export class StripperLost extends Error {}
 
-interface Search {
-  document: ByteSource;
+/** A document whose bytes can come later. */
+interface ReadableDocument {
+  readonly bytes: number;
+  read(position: number, length: number): Buffer | Promise<Buffer>;
+}
+
+interface Findings {
   edits: Edit[];
-  resolve(edits: Edit[]): void;
+  plan?: AttachmentPlan;
+}
+
+interface Task extends Findings {
+  document: ReadableDocument;
+  resolve(findings: Findings): void;
   reject(error: unknown): void;
 }
 
-/** The daemon's side of one stripper, which searches one document after another. */
+/** The daemon's side of one stripper, which parses one document after another. Only small ones that it plans can wait there for each other. */
 export class StripperProcess {
   readonly #companion: Companion;
-  #search: Search | undefined;
-  #isLost = false;
+  readonly #tasks: Task[] = [];
+  isLost = false;
   /** Whether it ever asked for bytes. */
   #hasBegun = false;
   #isSending = false;
@@ -75,13 +89,26 @@ export class StripperProcess {
    * The XMP of a document, as edits that remove it: in order, and within the document. Throws NotStrippable, StripperLost, or what
    * `document.read` throws. After an error other than NotStrippable, the stripper has ended.
    */
-  search(document: ByteSource): Promise<Edit[]> {
-    if (this.#isLost) return Promise.reject(new StripperLost('it ended before'));
-    const { promise, resolve, reject } = Promise.withResolvers<Edit[]>();
-    this.#search = { document, edits: [], resolve, reject };
-    const length = Buffer.alloc(LENGTH_BYTES);
-    length.writeBigUInt64BE(BigInt(document.bytes));
-    this.#companion.stream.write(length);
+  async search(document: ByteSource): Promise<Edit[]> {
+    return (await this.#carryOutTask('strip', document)).edits;
+  }
+
+  /** The plan of an attachment to a document. Throws as {@link search}. */
+  async plan(document: ReadableDocument): Promise<AttachmentPlan> {
+    const { plan } = await this.#carryOutTask('plan', document);
+    if (plan === undefined) throw this.#fail(new StripperLost('it planned nothing'));
+    return plan;
+  }
+
+  #carryOutTask(task: StripperTask, document: ReadableDocument): Promise<Findings> {
+    if (this.isLost) return Promise.reject(new StripperLost('it ended before'));
+    const { promise, resolve, reject } = Promise.withResolvers<Findings>();
+    this.#tasks.push({ document, edits: [], resolve, reject });
+    const { stream } = this.#companion;
+    stream.cork();
+    stream.write(encodeHead(task, document.bytes));
+    if (isGiven({ task, documentBytes: document.bytes })) this.#send(document, 0, document.bytes);
+    stream.uncork();
     return promise;
   }
 
@@ -92,7 +119,8 @@ export class StripperProcess {
   #receive(received: unknown): void {
     const message = parseMessage(received);
     try {
-      if (message === undefined || this.#search === undefined || !this.#carryOut(message, this.#search))
+      const [task] = this.#tasks;
+      if (message === undefined || task === undefined || !this.#carryOut(message, task))
         throw new StripperLost('it said what no stripper says');
     } catch (error) {
       this.#fail(error);
@@ -100,17 +128,14 @@ export class StripperProcess {
   }
 
   /** False if a correct stripper would not send this message now. */
-  #carryOut(message: StripperMessage, search: Search): boolean {
-    const { document, edits } = search;
+  #carryOut(message: StripperMessage, task: Task): boolean {
+    const { document, edits } = task;
     if ('read' in message) {
       const [position, length] = message.read;
       // A stripper waits until it has the bytes, which bounds the data in transit.
       if (this.#isSending || length > READ_BYTES_MAX || position + length > document.bytes) return false;
       this.#hasBegun = true;
-      this.#isSending = true;
-      this.#companion.stream.write(document.read(position, length), () => {
-        this.#isSending = false;
-      });
+      this.#send(document, position, length);
       return true;
     }
     if ('edits' in message) {
@@ -123,16 +148,36 @@ export class StripperProcess {
       }
       return true;
     }
-    this.#search = undefined;
-    if (message.refused === null) search.resolve(edits);
-    else search.reject(new NotStrippable(message.refused));
+    if ('plan' in message) {
+      const { data } = attachmentPlan.safeParse(message.plan);
+      if (data?.bytes !== document.bytes) return false;
+      this.#hasBegun = true;
+      this.#tasks.shift();
+      task.resolve({ edits, plan: data });
+      return true;
+    }
+    this.#hasBegun = true;
+    this.#tasks.shift();
+    if (message.refused === null) task.resolve(task);
+    else task.reject(new NotStrippable(message.refused));
     return true;
   }
 
-  #fail(error: unknown): void {
-    this.#isLost = true;
-    this.#search?.reject(error);
-    this.#search = undefined;
+  #send(document: ReadableDocument, position: number, length: number): void {
+    this.#isSending = true;
+    const send = (bytes: Buffer) =>
+      this.#companion.stream.write(bytes, () => {
+        this.#isSending = false;
+      });
+    const bytes = document.read(position, length);
+    if (Buffer.isBuffer(bytes)) send(bytes);
+    else bytes.then(send).catch((error) => this.#fail(error));
+  }
+
+  #fail<E>(error: E): E {
+    this.isLost = true;
+    for (const task of this.#tasks.splice(0)) task.reject(error);
     this.kill();
+    return error;
   }
 }

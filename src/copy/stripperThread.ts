@@ -6,7 +6,7 @@ import { Socket } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import { LIFELINE_FD, openStream } from '../base/companionProgram.ts';
 import { encodeFrame } from '../base/frames.ts';
-import { LENGTH_BYTES, type StripperMessage } from './stripperMessages.ts';
+import { HEAD_BYTES, isGiven, parseHead, type StripperMessage, type TaskHead } from './stripperMessages.ts';
 
 const { bytes, arrived } = workerData as { bytes: SharedArrayBuffer; arrived: Int32Array };
 
@@ -20,9 +20,13 @@ lifeline.on('error', end).on('close', end).resume();
 const stream = openStream();
 stream.on('close', end);
 
-/** The expected input: the length of a document, or the bytes that the main thread waits for. */
-let next: Buffer = Buffer.alloc(LENGTH_BYTES);
+/** The expected input: the head of a task, or the bytes that the main thread waits for. */
+let next: Buffer = Buffer.alloc(HEAD_BYTES);
 let filled = 0;
+/** The task whose document is arriving. */
+let given: TaskHead | undefined;
+/** Whether the main thread asks for the bytes of its document. Then nothing else may arrive. */
+let isAsking = false;
 stream.on('data', (chunk: Buffer) => {
   for (let rest = chunk; rest.length > 0; ) {
     if (filled === next.length) return end(); // unexpected bytes
@@ -30,12 +34,28 @@ stream.on('data', (chunk: Buffer) => {
     rest = rest.subarray(count);
     filled += count;
     if (filled < next.length) continue;
-    if (next.buffer === bytes) {
+    if (isAsking) {
       Atomics.store(arrived, 0, 1);
       Atomics.notify(arrived, 0);
-    } else parentPort?.postMessage(Number(next.readBigUInt64BE()));
+    } else if (given === undefined) begin(parseHead(next));
+    else {
+      const document = next.buffer as ArrayBuffer;
+      parentPort?.postMessage({ ...given, document }, [document]);
+      given = undefined;
+      expect(Buffer.alloc(HEAD_BYTES));
+    }
   }
 });
+
+function begin(task: TaskHead): void {
+  if (isGiven(task)) {
+    given = task;
+    expect(Buffer.alloc(task.documentBytes));
+  } else {
+    isAsking = true;
+    parentPort?.postMessage(task);
+  }
+}
 
 function expect(what: Buffer): void {
   next = what;
@@ -44,6 +64,9 @@ function expect(what: Buffer): void {
 
 parentPort?.on('message', (message: StripperMessage) => {
   if ('read' in message) expect(Buffer.from(bytes, 0, message.read[1]));
-  if ('refused' in message) expect(Buffer.alloc(LENGTH_BYTES));
+  if (isAsking && ('refused' in message || 'plan' in message)) {
+    isAsking = false;
+    expect(Buffer.alloc(HEAD_BYTES));
+  }
   stream.write(encodeFrame(message));
 });
