@@ -74,6 +74,12 @@ export const ERROR_KINDS = {
     remedy:
       'The message says why. Send preserve_metadata=true to seal the document as it is, or remove the metadata before you sign or encrypt the document.',
   },
+  pdf_not_sealable: {
+    status: 400,
+    title: 'No receipt can be attached to the PDF',
+    remedy:
+      'The message says why; a document is never repaired. Nothing was recorded. Send sealed_pdf=none for a receipt alone, or save the document again with a current program.',
+  },
   malformed_multipart: {
     status: 400,
     title: 'The multipart body cannot be read',
@@ -153,12 +159,17 @@ export const ERROR_KINDS = {
     status: 404,
     title: 'The job has no copy of its document',
     remedy:
-      'The service keeps no documents. It makes a copy without metadata in compliance mode only, unless preserve_metadata is true.',
+      'The service keeps no documents, except a copy without metadata in compliance mode, unless preserve_metadata is true, and the document of a sealed PDF (sealed_pdf=attach).',
   },
   document_expired: {
     status: 404,
     title: 'The copy of the document has expired and was deleted',
     remedy: 'Download copies earlier; the administrator can tell you how long the service keeps them.',
+  },
+  range_not_satisfiable: {
+    status: 416,
+    title: 'The document has no such bytes',
+    remedy: 'Content-Range has the length of the document. Send a Range within it, or none.',
   },
   not_found: {
     status: 404,

@@ -17,7 +17,7 @@ type Refuse = (path: KeyPath, expected: string, found?: unknown) => void;
  * Checks rules that involve several keys. Each issue carries the key that an administrator would change. A front has no keys of the log.
  */
 export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: boolean): void {
-  const { http, console, complianceMode, sealing, retention, log, kms, timestamp, renewal, witness } =
+  const { http, console, complianceMode, pdf, sealing, retention, log, kms, timestamp, renewal, witness } =
     payload.value;
   const refuse: Refuse = (path, message, input) => {
     payload.issues.push({ code: 'custom', path: [...path], message, input });
@@ -28,7 +28,7 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: 
   }
   const hours = retention.documentMs / HOUR_MS;
   const hoursMin = Math.ceil(sealing.giveUpAfterMs / HOUR_MS) + 1;
-  if (complianceMode && hours < hoursMin) {
+  if ((complianceMode || pdf.attach) && hours < hoursMin) {
     const expected = `at least ${hoursMin}, an hour more than sealing.give_up_after: until then a job may have no receipt`;
     refuse(['retention', 'document_hours'], expected, hours);
   }
@@ -36,6 +36,12 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: 
     refuse(
       ['compliance_mode'],
       'false while store.engine is "postgresql": copies are files of one machine',
+      true,
+    );
+  if (pdf.attach && payload.value.store.engine !== 'lmdb')
+    refuse(
+      ['pdf', 'attach'],
+      'false while store.engine is "postgresql": the documents are files of one machine',
       true,
     );
   if (http.reusePort && payload.value.store.engine === 'lmdb')

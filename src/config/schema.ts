@@ -160,8 +160,16 @@ export const configSchema = table({
   retention: section({
     documentMs: spelled(
       'document_hours',
-      hours('how many hours a copy is kept after its job was accepted', 1, 87_600).prefault(72),
+      hours('how many hours a document is kept after its job was accepted', 1, 87_600).prefault(72),
     ),
+  }),
+  pdf: section({
+    attach: flag('whether clients may ask for sealed PDFs (sealed_pdf=attach)').prefault(false),
+    spoolBytesMax: size(
+      'maximum size of the documents that are kept for sealed PDFs',
+      '16MiB',
+      '1024TiB',
+    ).prefault('10GiB'),
   }),
   blocking: section({
     timeoutMs: duration('maximum wait of a blocking create request', '100ms', '10m').prefault('30s'),

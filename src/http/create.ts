@@ -1,6 +1,6 @@
 import { ERROR_KINDS } from '../base/errorKinds.ts';
 import { ServiceError } from '../base/errors.ts';
-import { fingerprint } from '../job/fields.ts';
+import { type CreateRequest, fingerprint } from '../job/fields.ts';
 import { newJobId } from '../job/id.ts';
 import { type Failure, isReceived, type Job, type Outcome } from '../job/job.ts';
 import { Allowance } from '../limits/allowance.ts';
@@ -24,7 +24,7 @@ export interface CreateOptions extends ReceiveOptions {
   sources: Pick<Fetching, 'probe' | 'accept'>;
   site: Site;
   /** The possible capabilities of the receipt of a new job of this client, including whether a webhook reports the end of the job. */
-  capabilities(clientId: string): Promise<string[]>;
+  capabilities(clientId: string, request: CreateRequest): Promise<string[]>;
   time: Pick<Timekeeping, 'stamp'>;
   blockingTimeoutMs: number;
 }
@@ -153,10 +153,11 @@ async function admit(
     purpose: request.purpose,
     customerReference: request.customerReference,
     preserveMetadata: request.preserveMetadata,
+    sealedPdf: request.sealedPdf,
     source,
     content,
     checksumSha256: content ? undefined : documentSha256,
-    capabilities: await capabilities(clientId),
+    capabilities: await capabilities(clientId, request),
     ...time.stamp(),
     quota,
   };

@@ -28,7 +28,10 @@ export function presentJob(
     phase,
     environment: environmentId(site.environment),
     trace_id: job.traceId,
-    ...(outcome?.kind === 'sealed' && { receipt_url: `${jobUrl(site, job.id)}/receipt.json` }),
+    ...(outcome?.kind === 'sealed' && {
+      receipt_url: `${jobUrl(site, job.id)}/receipt.json`,
+      sealed_pdf_url: job.sealedPdf && `${jobUrl(site, job.id)}/sealed.pdf`,
+    }),
     capabilities: job.capabilities,
     created_at: toRfc3339(job.acceptedAt),
     document_sha256: documentSha256(job),

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
-import type { Owner } from '../copy/copies.ts';
+import type { Owner } from '../copy/spool.ts';
 import {
   type CreateRequest,
   type DigestCreateRequest,
@@ -13,7 +13,7 @@ import {
 } from '../job/fields.ts';
 import { duplicateField, invalidField, quoteName } from '../job/fieldValues.ts';
 import type { Content, JobSource } from '../job/job.ts';
-import { type DocumentOptions, DocumentPass, tooLarge } from '../seal/documentPass.ts';
+import { type DocumentOptions, DocumentPass, requireSealable, tooLarge } from '../seal/documentPass.ts';
 import type { StoredCopy } from '../store/store.ts';
 import { askForBody, IncomingBody, type Patience } from '../web/incomingBody.ts';
 import { readJson } from './json.ts';
@@ -109,6 +109,7 @@ export async function receive(
   intake.scanner?.admit();
   if (form.kind === 'reference') {
     const request = parseJsonCreate(await readJson(ctx, intake.patience.idleTimeoutMs));
+    requireSealable(intake, request);
     const { checksumSha256: documentSha256, sourceUrl } = request;
     return { source: 'url', request, documentSha256, sourceUrl, discard: async () => {} };
   }
@@ -286,6 +287,11 @@ class UploadedForm implements Upload {
 
   #openField(name: string): PartSink {
     this.#fields.expect(name);
+    if (name === 'sealed_pdf' && this.document !== undefined)
+      throw invalidField(
+        name,
+        'must precede file in the form: a document that was not kept cannot be sealed.',
+      );
     const value = new BoundedBytes(FIELD_BYTES_MAX);
     return {
       write: (chunk) => {

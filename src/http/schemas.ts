@@ -37,10 +37,14 @@ const sealJob = z.object({
   environment,
   trace_id: hex(128).describe('Correlation id of the request that created the job.'),
   receipt_url: z.url().optional().describe('Present once the receipt exists.'),
+  sealed_pdf_url: z
+    .url()
+    .optional()
+    .describe('Present once the receipt exists, if the request asked for a sealed PDF.'),
   capabilities: z
     .array(z.string())
     .describe(
-      'What the receipt offers, such as `receipt.sha512`, `receipt.inclusion_proof` and `receipt.timestamp`; `webhook.job.completed` if a webhook endpoint receives the event.',
+      'What the receipt offers, such as `receipt.sha512`, `receipt.inclusion_proof` and `receipt.timestamp`; `pdf.attached` if there will be a sealed PDF; `webhook.job.completed` if a webhook endpoint receives the event.',
     ),
   created_at: time,
   document_sha256: hex(256).describe('SHA-256 of the document; for a URL, as declared.'),

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { IDEMPOTENCY_KEY_PATTERN } from './id.ts';
-import { JOB_ID_PATTERN, JOB_MODES, VISIBILITIES } from './job.ts';
+import { JOB_ID_PATTERN, JOB_MODES, SEALED_PDF_FORMS, VISIBILITIES } from './job.ts';
 
 /** Members of many bodies: of answers, of messages to webhook endpoints, and of the administration. */
 export const time = z.iso.datetime().meta({ examples: ['2026-01-02T03:04:05.678Z'] });
@@ -22,6 +22,9 @@ export const fieldSchemas = {
   mode: oneOf(JOB_MODES).describe('`blocking` keeps the connection open until the job is completed.'),
   preserve_metadata: trueOrFalse().describe(
     'In compliance mode, the service also makes a copy of the document without XMP metadata, unless this is true.',
+  ),
+  sealed_pdf: oneOf(SEALED_PDF_FORMS).describe(
+    '`attach`: the service also makes a sealed PDF, which is the document with its receipt as an attached file. In a form, this field must precede `file`.',
   ),
   purpose: opaqueText(128).describe('Free-form label for quotas, analytics and support.'),
   customer_reference: opaqueText(512).describe(

@@ -12,13 +12,15 @@ import {
   parseField,
   unknownField,
 } from './fieldValues.ts';
-import type { DocumentDigests, JobMode, Visibility } from './job.ts';
+import type { DocumentDigests, JobMode, SealedPdfForm, Visibility } from './job.ts';
 
 /** The request of a create: every field is parsed and within its bounds (sections 2.3 and 2.4 of the contract). */
 export interface CreateRequest {
   visibility: Visibility;
   mode: JobMode;
   preserveMetadata: boolean;
+  /** Absent if no sealed PDF is wanted. */
+  sealedPdf?: SealedPdfForm;
   purpose?: string;
   customerReference?: string;
   /** The declared fingerprint, lower-case hex. */
@@ -53,9 +55,10 @@ const common = {
 const ofDocument = {
   ...common,
   preserve_metadata: fieldSchemas.preserve_metadata.default(false),
+  sealed_pdf: fieldSchemas.sealed_pdf.default('none'),
   checksum_sha256: fieldSchemas.checksum_sha256.optional(),
 };
-/** The service never receives this document, so it cannot make a copy. */
+/** The service never receives this document, so it can make neither a copy nor a sealed PDF. */
 const ofDigests = {
   ...common,
   document_sha256: fieldSchemas.document_sha256,
@@ -121,6 +124,11 @@ export class FormFields {
   /** Undefined until the field has arrived. */
   get preserveMetadata(): boolean | undefined {
     return this.#values.preserve_metadata;
+  }
+
+  /** Undefined until the field has arrived. */
+  get sealedPdf(): SealedPdfForm | undefined {
+    return formOf(this.#values);
   }
 
   /** Call this after the last field. Throws ServiceError `missing_parameter`. */
@@ -217,6 +225,7 @@ export function fingerprint(
     mode: request.mode,
     preserve_metadata: request.preserveMetadata,
     purpose: request.purpose,
+    sealed_pdf: request.sealedPdf,
     source_url: 'sourceUrl' in request ? request.sourceUrl : undefined,
     visibility: request.visibility,
   });
@@ -228,10 +237,15 @@ function requestOf(values: FieldValues): CreateRequest {
     visibility: values.visibility ?? missing('visibility'),
     mode: values.mode ?? 'async',
     preserveMetadata: values.preserve_metadata ?? false,
+    sealedPdf: formOf(values),
     purpose: values.purpose,
     customerReference: values.customer_reference,
     checksumSha256: values.checksum_sha256,
   };
+}
+
+function formOf({ sealed_pdf: form }: FieldValues): SealedPdfForm | undefined {
+  return form === 'none' ? undefined : form;
 }
 
 /** The service cannot remove metadata from a document that it does not have. */

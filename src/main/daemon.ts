@@ -261,7 +261,9 @@ async function startWork(program: Sealing) {
     pool: program.hash.pool,
     documentBytesMax: config.limits.documentBytesMax,
     scanner,
-    ...(config.complianceMode && { copies }),
+    copies,
+    strips: config.complianceMode,
+    attaches: config.pdf.attach,
   };
   const { answerTimeoutMs, bytesPerSecondMin, ...limits } = config.sources;
   const sources = own(

@@ -164,9 +164,10 @@ async function openCopiesOf({ config, store, own }: Stored): Promise<Copies> {
     freeBytesMin: 2 * config.storage.freeBytesMin,
     workers: config.hash.workers,
     stripperSocket: fromEnvironment('PDFSEALD_STRIPPER_SOCKET'),
+    bytesMax: config.pdf.attach ? config.pdf.spoolBytesMax : undefined,
   };
   const copies = own(await openCopies(options, documents()));
-  if (config.complianceMode) await copies.probe();
+  if (config.complianceMode || config.pdf.attach) await copies.probe();
   return copies;
 }
 
@@ -210,9 +211,10 @@ export async function openApiServer(app: App, { config, tls, logger }: Intake): 
   return listen(app, { ...config.http, listen: at, tls, silenceMsMax: silenceMsMax(config), logger });
 }
 
-/** How long a connection may be silent while its caller waits for the virus scan, for the copy without metadata, and for the receipt. */
-function silenceMsMax({ blocking, http, scan, complianceMode, limits }: Program['config']): number {
+/** How long a connection may be silent while its caller waits for the virus scan, for the copy without metadata, for the plan of the sealed PDF, and for the receipt. */
+function silenceMsMax({ blocking, http, scan, complianceMode, pdf, limits }: Program['config']): number {
   const scanMs = scan.clamd === undefined ? 0 : scan.timeoutMs;
-  const stripMs = complianceMode ? stripAnswerMsMax(limits.documentBytesMax) : 0;
+  const tasks = Number(complianceMode) + Number(pdf.attach);
+  const stripMs = tasks * stripAnswerMsMax(limits.documentBytesMax);
   return 2 * Math.max(blocking.timeoutMs, http.bodyIdleTimeoutMs, scanMs) + stripMs;
 }

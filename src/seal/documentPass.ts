@@ -1,9 +1,10 @@
 import { ServiceError } from '../base/errors.ts';
-import { type Copies, type Owner, readCiphered, recordOf } from '../copy/copies.ts';
-import type { CipheredFile, Spool } from '../copy/spool.ts';
+import { type Copies, readCiphered, recordOf } from '../copy/copies.ts';
+import type { CipheredFile, Owner, Spool } from '../copy/spool.ts';
 import type { Hasher } from '../hash/hasher.ts';
 import type { HashPool } from '../hash/pool.ts';
-import type { Content, DocumentDigests, ScanResult } from '../job/job.ts';
+import { invalidField } from '../job/fieldValues.ts';
+import type { Content, DocumentDigests, ScanResult, SealedPdfForm } from '../job/job.ts';
 import { PdfSniffer } from '../pdf/sniff.ts';
 import type { Scan } from '../scan/documentScan.ts';
 import type { Scanner } from '../scan/scanner.ts';
@@ -20,8 +21,12 @@ export interface DocumentOptions {
   documentBytesMax: number;
   /** If absent, documents are not scanned for viruses, and receipts say so. */
   scanner?: DocumentScanner | undefined;
-  /** Compliance mode: creates copies without metadata. */
+  /** The folder of kept documents. If absent, none is kept. */
   copies?: Copies | undefined;
+  /** Compliance mode: a document is kept as a copy without metadata. */
+  strips?: boolean;
+  /** Whether clients may ask for sealed PDFs. */
+  attaches?: boolean;
 }
 
 /** The part of the create request that provides the document, which errors about the document name. */
@@ -31,6 +36,7 @@ export type DocumentField = 'file' | 'body' | 'source_url';
 export interface Declared {
   checksumSha256?: string | undefined;
   preserveMetadata: boolean;
+  sealedPdf?: SealedPdfForm | undefined;
 }
 
 /** A fully received document. If it is not accepted after all, it must be discarded. */
@@ -43,7 +49,7 @@ export interface ReceivedDocument {
 
 /**
  * Handles the bytes of a document, uploaded or fetched, in one pass: the PDF check, the size limit, the virus scanner, both digests; in
- * compliance mode, they are also written to a copy. Otherwise they are not kept. Rejected documents never have digests: the hash workers
+ * compliance mode and for a sealed PDF, they are also written to a copy. Otherwise they are not kept. Rejected documents never have digests: the hash workers
  * are asked for them only after the verdict.
  */
 export class DocumentPass {
@@ -58,18 +64,20 @@ export class DocumentPass {
   #bytes = 0;
 
   /**
-   * A copy that the request declines is not made. The request can still decline it later, when {@link finish} is called. Throws
-   * ServiceError `storage_full`.
+   * A copy that the request declines is not made. The request can still decline the one without metadata later, when {@link finish} is
+   * called. Throws ServiceError if no sealed PDF can be made here, and `storage_full`.
    */
   constructor(
     options: DocumentOptions,
     field: DocumentField,
-    { preserveMetadata }: { preserveMetadata?: boolean | undefined },
+    { preserveMetadata, sealedPdf }: Partial<Pick<Declared, 'preserveMetadata' | 'sealedPdf'>>,
   ) {
+    requireSealable(options, { sealedPdf });
     this.#options = options;
     this.#field = field;
     this.#sniffer = new PdfSniffer(field);
-    this.#copies = preserveMetadata ? undefined : options.copies;
+    const isKept = (options.strips && !preserveMetadata) || sealedPdf === 'attach';
+    this.#copies = isKept ? options.copies : undefined;
     // First, because it may refuse the document: then nothing else has begun.
     this.#spool = this.#copies?.spool();
     this.#scan = options.scanner?.scan();
@@ -116,15 +124,20 @@ export class DocumentPass {
 
   /**
    * The received document, after {@link end}. Throws what {@link verdict} throws, and ServiceError: `checksum_mismatch` if the document
-   * differs from the declared one, and what {@link Copies.strip} throws if a copy is required but cannot be made.
+   * differs from the declared one, and what {@link Copies.strip} and {@link Copies.plan} throw if a copy is required but cannot be made.
    */
-  async finish({ checksumSha256, preserveMetadata }: Declared, owner: Owner): Promise<ReceivedDocument> {
+  async finish(declared: Declared, owner: Owner): Promise<ReceivedDocument> {
+    const { checksumSha256, preserveMetadata, sealedPdf } = declared;
     const scan = await this.verdict();
     const document = await this.#hasher.digest();
     if (checksumSha256 !== undefined && checksumSha256 !== document.sha256)
       throw otherDocument('the bytes received');
-    if (this.#spool !== undefined && this.#copies !== undefined && !preserveMetadata) {
-      return this.#copied({ document, scan }, { spool: this.#spool, copies: this.#copies, owner });
+    const how = {
+      strips: this.#options.strips === true && !preserveMetadata,
+      attaches: sealedPdf === 'attach',
+    };
+    if (this.#spool !== undefined && this.#copies !== undefined && (how.strips || how.attaches)) {
+      return this.#kept({ document, scan }, { spool: this.#spool, copies: this.#copies, owner }, how);
     }
     await this.#spool?.discard();
     return { content: { document, scan }, discard: async () => {} };
@@ -138,18 +151,31 @@ export class DocumentPass {
     this.#spool?.discard().catch(() => {});
   }
 
-  /** A document without metadata gets an identical copy too, so that the reader of a copy does not need to distinguish documents. */
-  async #copied(
+  /**
+   * In compliance mode, a document without metadata gets an identical copy too, so that the reader of a copy does not need to distinguish
+   * documents. A sealed PDF begins with the copy if there is one, and with the document otherwise.
+   */
+  async #kept(
     content: Content,
     { spool, copies, owner }: { spool: Spool; copies: Copies; owner: Owner },
+    { strips, attaches }: { strips: boolean; attaches: boolean },
   ): Promise<ReceivedDocument> {
+    // A small document is planned while it is written.
+    const held = attaches && !strips ? spool.held : undefined;
+    const planned = held && copies.plan(held, owner);
+    planned?.catch(() => {});
     const received = await spool.end();
     let file = received;
     const discard = () => copies.remove(recordOf(file));
     try {
-      file = await copies.strip(received, owner);
+      if (strips) file = await copies.strip(received, owner);
       const sealedDocument = file === received ? content.document : await this.#digest(file);
-      return { content: { ...content, sealedDocument }, copy: recordOf(file), discard };
+      const attachment = attaches ? await (planned ?? copies.plan(file, owner)) : undefined;
+      return {
+        content: { ...content, ...(strips && { sealedDocument }), attachment },
+        copy: recordOf(file),
+        discard,
+      };
     } catch (error) {
       await discard();
       throw error;
@@ -166,6 +192,15 @@ export class DocumentPass {
       throw error;
     }
   }
+}
+
+/** Throws ServiceError if the request asks for a sealed PDF and clients may not. */
+export function requireSealable(
+  { attaches }: Pick<DocumentOptions, 'attaches'>,
+  { sealedPdf }: Pick<Declared, 'sealedPdf'>,
+): void {
+  if (sealedPdf !== 'attach' || attaches) return;
+  throw invalidField('sealed_pdf', 'must be none: this service makes no sealed PDFs. Ask its administrator.');
 }
 
 export function tooLarge(field: DocumentField, documentBytesMax: number): ServiceError {

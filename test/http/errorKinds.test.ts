@@ -15,6 +15,7 @@ const TYPE_OF_STATUS: Record<number, string> = {
   409: 'conflict_error',
   413: 'invalid_request_error',
   415: 'invalid_request_error',
+  416: 'invalid_request_error',
   429: 'rate_limit_error',
   431: 'invalid_request_error',
   500: 'internal_error',

@@ -76,6 +76,7 @@ type TableName =
   | 'kms'
   | 'webhooks'
   | 'store'
+  | 'pdf'
   | 'logging';
 
 export interface StartOptions {
@@ -254,7 +255,7 @@ ${tokens
   .join('')}
 [clock]
 ${clock}
-${(['admin', 'health', 'limits', 'blocking', 'sealing', 'hash', 'scan', 'sources', 'witness', 'webhooks', 'store', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
+${(['admin', 'health', 'limits', 'blocking', 'sealing', 'hash', 'scan', 'sources', 'witness', 'webhooks', 'store', 'pdf', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
 ${tail}
 `;
 }
