@@ -5,6 +5,7 @@ import Koa, { type Next } from 'koa';
 import { ServiceError } from '../base/errors.ts';
 import { Presence } from '../base/presence.ts';
 import { Slots } from '../base/slots.ts';
+import type { CreateRequest } from '../job/fields.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store } from '../store/store.ts';
@@ -14,7 +15,7 @@ import { ConnectionLimits } from '../web/connectionLimits.ts';
 import { type AuthOptions, requireKey } from './authentication.ts';
 import { createInBulk } from './bulkRoute.ts';
 import { type CreateOptions, createJob } from './create.ts';
-import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
+import { type DocumentRouteOptions, getDocument, getSealedPdf, getSealedPdfSuffix } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
 import { IdempotencyKeys } from './idempotency.ts';
@@ -197,16 +198,23 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
   const create = {
     ...shared,
     keys: new IdempotencyKeys(store),
-    capabilities: async (clientId: string) => {
+    capabilities: async (clientId: string, { sealedPdf }: CreateRequest) => {
       const isTold = await store.webhooks.endpoints.isListening(clientId, 'job.completed');
       return [
         'receipt.sha512',
         'receipt.inclusion_proof',
         ...(parts.timestamped?.() ? ['receipt.timestamp'] : []),
+        ...(sealedPdf === 'attach' ? ['pdf.attached'] : []),
         ...(isTold ? ['webhook.job.completed'] : []),
       ];
     },
     slots: new Slots({ of: 'uploads', max: parts.uploadsMax, perClientMax, code: 'too_many_uploads' }),
+  };
+  const documents = {
+    ...shared,
+    retentionMs: parts.documentRetentionMs,
+    downloads: new Slots({ of: 'downloads', max: parts.downloadsMax }),
+    patience,
   };
   const rotations = new Slots({ of: 'rotations of API keys', max: KEY_ROTATIONS_MAX });
   return {
@@ -218,12 +226,9 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
       lineSlots: new LineSlots(shared.creators),
     }),
     ...jobHandlers(shared),
-    getDocumentCopy: getDocument({
-      ...shared,
-      retentionMs: parts.documentRetentionMs,
-      downloads: new Slots({ of: 'downloads', max: parts.downloadsMax }),
-      patience,
-    }),
+    getDocumentCopy: getDocument(documents),
+    getSealedPdf: getSealedPdf(documents),
+    getSealedPdfSuffix: getSealedPdfSuffix(documents),
     ...webhookHandlers({ ...shared, policy: parts.webhookPolicy }),
     rotateKey: [limitRate(limits), limitAtOnce(rotations), rotateOwnKey(shared)],
     createTimestamp: authority && [limitRate(limits), answerTimestampQuery({ ...shared, authority })],

@@ -51,6 +51,7 @@ const DOCUMENT_FAILURES: ErrorCode[] = [
   'not_a_pdf',
   'virus_scan_failed',
   'metadata_not_strippable',
+  'pdf_not_sealable',
   'malformed_multipart',
   'checksum_mismatch',
   'document_too_large',
@@ -61,6 +62,9 @@ const DOCUMENT_FAILURES: ErrorCode[] = [
 
 /** The error codes of operations that read a receipt. */
 const RECEIPT_FAILURES: ErrorCode[] = ['job_not_found', 'receipt_not_ready', 'receipt_unavailable'];
+
+/** The error codes of operations that read a document. */
+const DOCUMENT_READ_FAILURES: ErrorCode[] = ['job_not_found', 'document_not_ready', 'document_unavailable'];
 
 const TRACEPARENT = headerParameter('traceparent', 'W3C Trace Context.');
 const DIGESTS_PATTERN = '^sha-256=:[^:]+:, sha-512=:[^:]+:$';
@@ -99,6 +103,14 @@ const unless = headerParameter('If-None-Match', 'RFC 9110, section 13.1.2.');
 const digestTag = (member: string) => header('^"[0-9a-f]{128}"$', `\`${member}\`.`);
 const fileName = (extension: string, what: string) =>
   header(`^attachment; filename="job_[A-Za-z0-9]+\\.${extension}"$`, `A file name for the ${what}.`);
+
+const SEALED_PDF_HEADERS = {
+  'Content-Length': header('^[0-9]+$', 'Length in bytes.'),
+  'Content-Disposition': fileName('sealed.pdf', 'sealed PDF'),
+  'Repr-Digest': header('^sha-256=:[^:]+:$', 'Digest of the whole sealed PDF (RFC 9530).'),
+  ETag: header('^"[0-9a-f]{64}"$', 'SHA-256 of the whole sealed PDF.'),
+  'Accept-Ranges': header('^bytes$', 'Parts can be requested.'),
+};
 
 /** The key is the `operationId`; paths are below `/v1`. */
 export const OPERATIONS = {
@@ -237,13 +249,42 @@ export const OPERATIONS = {
         },
       ),
     },
-    failures: [
-      'job_not_found',
-      'document_not_ready',
-      'document_unavailable',
-      'document_expired',
-      ...BUSY_FAILURES,
+    failures: [...DOCUMENT_READ_FAILURES, 'document_expired', ...BUSY_FAILURES],
+  },
+  getSealedPdf: {
+    ...read,
+    path: '/jobs/{job_id}/sealed.pdf',
+    summary: 'Download the sealed PDF, if the request asked for one',
+    description:
+      'The document (in compliance mode: its copy without XMP metadata), byte for byte, followed by a revision that attaches the receipt. It can be downloaded until the document is deleted, a fixed time after its job was accepted. After that, append the suffix to your own copy of the document.',
+    parameters: [
+      unless,
+      headerParameter('Range', 'One range of bytes (RFC 9110, section 14.2).'),
+      headerParameter('If-Range', 'The ETag of the part that the client has (RFC 9110, section 13.1.5).'),
     ],
+    answers: {
+      200: file('application/pdf', 'The sealed PDF.', SEALED_PDF_HEADERS),
+      206: file('application/pdf', 'The part that the client asked for.', {
+        ...SEALED_PDF_HEADERS,
+        'Content-Range': header('^bytes [0-9]+-[0-9]+/[0-9]+$', 'The place of the part.'),
+      }),
+      304: { description: 'The client has the sealed PDF.' },
+    },
+    failures: [...DOCUMENT_READ_FAILURES, 'document_expired', 'range_not_satisfiable', ...BUSY_FAILURES],
+  },
+  getSealedPdfSuffix: {
+    ...read,
+    path: '/jobs/{job_id}/sealed-pdf.suffix',
+    summary: 'Download what follows the document in the sealed PDF',
+    description:
+      'The document, followed by these bytes, is the sealed PDF. They can be downloaded for as long as the receipt.',
+    answers: {
+      200: file('application/octet-stream', 'The suffix.', {
+        ...CACHE_CONTROL,
+        'Content-Disposition': fileName('suffix', 'suffix'),
+      }),
+    },
+    failures: [...DOCUMENT_READ_FAILURES, ...BUSY_FAILURES],
   },
   ...WEBHOOK_OPERATIONS,
   rotateKey: {

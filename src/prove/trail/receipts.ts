@@ -5,7 +5,8 @@ import { inclusionProof } from '../../log/proof.ts';
 import { encodeTlogProof } from '../../log/tlogProof.ts';
 import { assembleBundle, type WrittenBundle } from '../../manifest/bundle.ts';
 import { encodeManifest, manifestOf } from '../../manifest/manifest.ts';
-import { assembleReceipt, type Receipt } from '../../manifest/receipt.ts';
+import { assembleReceipt, encodeReceipt, type Receipt } from '../../manifest/receipt.ts';
+import { suffixOf } from '../../pdf/update/suffix.ts';
 import type { Batch, LogStore, Store } from '../../store/store.ts';
 import type { CosignedCheckpoint, WitnessStore } from '../../store/witnessStore.ts';
 
@@ -17,6 +18,21 @@ type ReadableStore = Pick<Store, 'identity'> & { log: Pick<LogStore, 'batchOf' |
  */
 export async function readReceipt(store: ReadableStore, job: Job, leafIndex: number): Promise<Receipt> {
   return receiptOf(store, await readBatch(store, job, leafIndex), leafIndex);
+}
+
+/**
+ * What is appended to the document of a sealed job to attach its receipt; undefined if no sealed PDF was requested. The same bytes every time, as
+ * those of {@link readReceipt}.
+ */
+export async function readSuffix(
+  store: ReadableStore,
+  job: Job,
+  leafIndex: number,
+): Promise<Uint8Array | undefined> {
+  const plan = job.content?.attachment;
+  if (plan === undefined) return undefined;
+  const receipt = await readReceipt(store, job, leafIndex);
+  return suffixOf(plan, Buffer.from(encodeReceipt(receipt)), Date.parse(receipt.sealed_at));
 }
 
 /** A store that also knows what witnesses have cosigned. */
