@@ -15,6 +15,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { linkedAs, readWholeFile, syncName, unusable } from '../base/atomicFile.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
+import { RECEIPT_BYTES_MAX } from '../prove/verify/receiptText.ts';
 import { showProgress } from './terminal.ts';
 
 const READ_BYTES = 1 << 18;
@@ -102,14 +103,43 @@ function openForUser(path: string): number {
   }
 }
 
+/** Reads a document to its end. Returns whether it is the expected one. */
+export type DocumentCheck = (chunks: AsyncIterable<Uint8Array>) => Promise<boolean>;
+
+/** Whether the document has these digests. */
+export function hasDigests(expected: DocumentDigests): DocumentCheck {
+  return async (chunks) => isDeepStrictEqual(await digest(chunks, () => {}), expected);
+}
+
+/** Whether it begins with this document, and has the receipt behind it. That nothing else is behind it is what `pdfseal verify` finds out. */
+export function isSealed(beginning: DocumentDigests, receipt: string): DocumentCheck {
+  return async (chunks) => {
+    const suffix: Uint8Array[] = [];
+    let suffixBytes = 0;
+    async function* beginningOf(): AsyncGenerator<Uint8Array> {
+      let bytes = 0;
+      for await (const chunk of chunks) {
+        const part = chunk.subarray(0, beginning.bytes - bytes);
+        if (part.length > 0) yield part;
+        bytes += part.length;
+        if (part.length === chunk.length) continue;
+        suffixBytes += chunk.length - part.length;
+        if (suffixBytes > 2 * RECEIPT_BYTES_MAX) return;
+        suffix.push(chunk.subarray(part.length));
+      }
+    }
+    return (await hasDigests(beginning)(beginningOf())) && Buffer.concat(suffix).includes(receipt);
+  };
+}
+
 /**
- * Writes a document that must have these digests, if there are any, completely and on disk, or not at all. Returns false, and does nothing, if the file
- * exists and `replace` is not set. Throws OperatorError; an Error if the bytes have other digests.
+ * Writes a document that must pass the check, completely and on disk, or not at all. Returns false, and does nothing, if the file exists
+ * and `replace` is not set. Throws OperatorError; an Error if the bytes do not pass.
  */
 export async function saveDocument(
   path: string,
   chunks: AsyncIterable<Uint8Array>,
-  expected: DocumentDigests | undefined,
+  isExpected: DocumentCheck,
   replace: boolean,
 ): Promise<boolean> {
   const draft = `${path}.${process.pid}.new`;
@@ -122,9 +152,7 @@ export async function saveDocument(
           yield chunk;
         }
       };
-      const digests = await digest(written(), () => {});
-      if (expected !== undefined && !isDeepStrictEqual(digests, expected))
-        throw new Error('the document was damaged on the way');
+      if (!(await isExpected(written()))) throw new Error('the document was damaged on the way');
       fsyncSync(file);
     } finally {
       closeSync(file);

@@ -19,7 +19,15 @@ import { checkLeaf, checkReceiptLeaf } from '../prove/verify/manifestCheck.ts';
 import { parseReceiptJson, stampedOf } from '../prove/verify/receiptText.ts';
 import { sealFor } from '../prove/verify/sealedPdf.ts';
 import { argument, command, group, option } from './command.ts';
-import { digestFile, firstBytes, openAnyPlace, readSmallFile, readTextFile, saveDocument } from './files.ts';
+import {
+  digestFile,
+  firstBytes,
+  isSealed,
+  openAnyPlace,
+  readSmallFile,
+  readTextFile,
+  saveDocument,
+} from './files.ts';
 
 const FORMATS = ['tlog-proof', 'ers', 'bundle', 'receipt'] as const;
 
@@ -81,7 +89,14 @@ async function attach(documentPath: string, receiptPath: string, output: string)
     throw new OperatorError(`${receiptPath} is not the receipt of ${documentPath}`);
   using source = openAnyPlace(documentPath);
   const seal = await sealFor(source, receipt);
-  if (!(await saveDocument(output, joined(firstBytes(documentPath), seal), undefined, false)))
+  if (
+    !(await saveDocument(
+      output,
+      joined(firstBytes(documentPath), seal),
+      isSealed(digests, encodeReceipt(receipt)),
+      false,
+    ))
+  )
     throw new OperatorError(`${output} exists already: name another file`);
 }
 

@@ -13,7 +13,15 @@ import { openSealedPdf, type SealedPdf } from '../prove/verify/sealedPdf.ts';
 import { REQUIREMENTS, type Requirement, undecided, verifyReceiptText } from '../prove/verify/verify.ts';
 import { argument, command, option } from './command.ts';
 import { EXIT } from './exit.ts';
-import { digestFile, firstBytes, openAnyPlace, readSmallFile, readTextFile, saveDocument } from './files.ts';
+import {
+  digestFile,
+  firstBytes,
+  hasDigests,
+  openAnyPlace,
+  readSmallFile,
+  readTextFile,
+  saveDocument,
+} from './files.ts';
 import { TRUST } from './options.ts';
 import { orUndecided } from './report.ts';
 import { print, printResult } from './terminal.ts';
@@ -93,7 +101,7 @@ async function openFiles(documentPath: string, receiptPath: string | undefined):
 }
 
 async function saveOriginal(path: string, from: string, { digests }: Files): Promise<void> {
-  if (await saveDocument(path, firstBytes(from, digests.bytes), digests, false)) return;
+  if (await saveDocument(path, firstBytes(from, digests.bytes), hasDigests(digests), false)) return;
   throw new OperatorError(`${path} exists already: name another file`);
 }
 

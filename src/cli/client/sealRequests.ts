@@ -5,6 +5,7 @@ import { sha256 } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { DocumentDigests } from '../../job/job.ts';
 import { parseReceipt } from '../../manifest/received.ts';
+import { type DocumentCheck, hasDigests, isSealed } from '../files.ts';
 import {
   type ApiAnswer,
   type ApiClient,
@@ -24,11 +25,18 @@ export interface SealOptions {
   idempotencyKey: string | undefined;
   /** Maximum time for retries and waits, in milliseconds. */
   patienceMs: number;
-  /** Receives the copy without metadata. If absent, no copy is fetched. */
-  saveCopy?: ((body: AsyncIterable<Buffer>, digests: DocumentDigests) => Promise<void>) | undefined;
+  /** The documents to fetch with the receipt. */
+  documents?: readonly SavedDocument[];
   onSent(bytes: number): void;
   /** Called before each pause, with the reason. */
   onWait(why: string, seconds: number): void;
+}
+
+/** A document that the service has of a job. */
+export interface SavedDocument {
+  kind: 'stripped_copy' | 'sealed_pdf';
+  /** Saves it if it passes the check. */
+  save(body: AsyncIterable<Buffer>, isExpected: DocumentCheck): Promise<void>;
 }
 
 export interface Submitted {
@@ -112,7 +120,8 @@ async function submitCreate(create: SealRequest, options: SealOptions): Promise<
   }
   const receipt = await attempts.send({ method: 'GET', path: `/jobs/${job.id}/receipt.json` });
   assertReceiptFor(create, job.id, receipt.text);
-  if (options.saveCopy) await fetchCopy(attempts, job.id, receipt.text, options.saveCopy);
+  for (const document of options.documents ?? [])
+    await fetchDocument(attempts, job.id, receipt.text, document);
   return {
     jobId: job.id,
     replayed: created.headers['idempotent-replayed'] === 'true',
@@ -130,29 +139,37 @@ export function bodyOf(contentType: string, text: string): StreamedBody {
   return { contentType, bytes: bytes.length, open: () => Readable.from([bytes]) };
 }
 
-async function fetchCopy(
+async function fetchDocument(
   attempts: Attempts,
   jobId: string,
   receipt: string,
-  saveCopy: NonNullable<SealOptions['saveCopy']>,
+  { kind, save }: SavedDocument,
 ): Promise<void> {
-  const digests = sealedDocumentOf(receipt);
-  if (digests === undefined) {
+  const { copy, document } = digestsIn(receipt);
+  if (kind === 'stripped_copy' && copy === undefined) {
     const why =
       'the service made no copy without metadata: it is not in compliance mode, or you gave --preserve-metadata';
     throw new Refused('document_unavailable', why, jobId);
   }
+  const beginning = copy ?? document;
+  if (beginning === undefined) throw new Refused('unexpected_answer', 'the receipt names no document', jobId);
+  const isExpected = kind === 'sealed_pdf' ? isSealed(beginning, receipt) : hasDigests(beginning);
   await attempts.send({
     method: 'GET',
-    path: `/jobs/${jobId}/document.pdf`,
-    save: (body) => saveCopy(body, digests),
+    path: `/jobs/${jobId}/${kind === 'sealed_pdf' ? 'sealed.pdf' : 'document.pdf'}`,
+    save: (body) => save(body, isExpected),
   });
 }
 
-function sealedDocumentOf(receipt: string): DocumentDigests | undefined {
+/** The digests of the document, and of its copy without metadata if there is one. */
+function digestsIn(receipt: string): { document?: DocumentDigests; copy?: DocumentDigests } {
   const parsed = parseReceipt(parseObject(receipt));
-  if (parsed.kind !== 'receipt' || parsed.receipt.manifest.sealed_document === undefined) return undefined;
-  const { sha256, sha512, bytes } = parsed.receipt.manifest.sealed_document;
+  if (parsed.kind !== 'receipt') return {};
+  const { document, sealed_document } = parsed.receipt.manifest;
+  return { document: pickDigests(document), copy: sealed_document && pickDigests(sealed_document) };
+}
+
+function pickDigests({ sha256, sha512, bytes }: DocumentDigests): DocumentDigests {
   return { sha256, sha512, bytes };
 }
 

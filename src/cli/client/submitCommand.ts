@@ -33,6 +33,10 @@ const SUBMIT_OPTIONS = [
     'also save the copy without XMP metadata, as <document>.stripped.pdf (compliance mode)',
   ),
   option(
+    '--sealed-pdf',
+    'also save the document with its receipt as an attached file, as <document>.sealed.pdf',
+  ),
+  option(
     '--digest-only',
     'send only the digests of the documents; the service then does not scan the documents',
   ),
@@ -99,6 +103,7 @@ export const submitCommand = command('submit', {
       counted: isFolder,
       trust: trust === undefined ? undefined : parseTrust(readTextFile(trust, FILE_BYTES_MAX)),
       strippedCopy: options.strippedCopy ?? false,
+      sealedPdf: options.sealedPdf ?? false,
       force: options.force ?? false,
     });
     const { failed } = await submitter.run(works);
@@ -121,18 +126,22 @@ function misuse(documents: readonly string[], options: SubmitOptions): string | 
   }
   const unfit = digestOnly && (options.strippedCopy || options.preserveMetadata);
   if (unfit) return '--digest-only sends no document, so there is no metadata to keep or remove';
+  if (digestOnly && options.sealedPdf)
+    return '--digest-only sends no document, so the service cannot attach a receipt to it';
   if (idempotencyKey !== undefined && (urls ?? documents).length > 1)
     return '--idempotency-key is for one document; without it, each document gets a key of its own';
   return undefined;
 }
 
-function fieldsOf({ visibility, purpose, customerReference, mode, preserveMetadata }: SubmitOptions) {
+function fieldsOf(options: SubmitOptions) {
+  const { visibility, purpose, customerReference, mode, preserveMetadata, sealedPdf } = options;
   return {
     visibility,
     mode,
     ...(purpose !== undefined && { purpose }),
     ...(customerReference !== undefined && { customer_reference: customerReference }),
     ...(preserveMetadata && { preserve_metadata: 'true' }),
+    ...(sealedPdf && { sealed_pdf: 'attach' }),
   };
 }
 

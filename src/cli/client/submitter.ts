@@ -1,11 +1,11 @@
+import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
 import { createFileAtomically, writeFileAtomically } from '../../base/atomicFile.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { DocumentDigests } from '../../job/job.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
 import { RECEIPT_BYTES_MAX } from '../../prove/verify/receiptText.ts';
-import { digestFile, readTextFile, saveDocument } from '../files.ts';
+import { type DocumentCheck, digestFile, readTextFile, saveDocument } from '../files.ts';
 import {
   type CountProgress,
   isJson,
@@ -21,6 +21,7 @@ import { submitInBulk } from './bulkRequest.ts';
 import { Unreachable } from './lastingFault.ts';
 import {
   Refused,
+  type SavedDocument,
   type SealFields,
   type SealOptions,
   type Submitted,
@@ -44,6 +45,7 @@ export interface SubmitterOptions {
   /** If present, existing receipts must verify under it. */
   trust: TrustFile | undefined;
   strippedCopy: boolean;
+  sealedPdf: boolean;
   force: boolean;
 }
 
@@ -135,7 +137,10 @@ export class Submitter {
     const sha256 = document?.sha256 ?? work.source?.checksum ?? '';
     const submitted = await this.#submit(work, document, {
       ...this.#options,
-      saveCopy: this.#copySaver(work),
+      documents: this.#documentsOf(work).map(({ kind, path }) => ({
+        kind,
+        save: (body, isExpected) => saveOnce(path, body, isExpected, this.#options.force),
+      })),
       onSent: progress.update,
       onWait: (why, seconds) => {
         progress.stop();
@@ -182,16 +187,19 @@ export class Submitter {
     return true;
   }
 
-  #copySaver(work: Work): SealOptions['saveCopy'] {
-    if (!this.#options.strippedCopy) return undefined;
-    return (body, digests) => saveCopy(copyPathOf(work), body, digests, this.#options.force);
+  /** The documents to save with the receipt. */
+  #documentsOf({ stem }: Work): { kind: SavedDocument['kind']; path: string }[] {
+    const { strippedCopy, sealedPdf } = this.#options;
+    return [
+      ...(strippedCopy ? [{ kind: 'stripped_copy' as const, path: `${stem}.stripped.pdf` }] : []),
+      ...(sealedPdf ? [{ kind: 'sealed_pdf' as const, path: `${stem}.sealed.pdf` }] : []),
+    ];
   }
 
   /** Saves the receipt, then reports it. */
   #keep(work: Work, sha256: string, { jobId, replayed, receipt }: Submitted): void {
-    const { force, strippedCopy } = this.#options;
     const receiptPath = receiptPathOf(work);
-    storeReceipt(receiptPath, receipt, jobId, force);
+    storeReceipt(receiptPath, receipt, jobId, this.#options.force);
     this.#counts.sealed += 1;
     this.#step();
     if (isJson()) {
@@ -201,7 +209,7 @@ export class Submitter {
         phase: 'completed',
         document_sha256: sha256,
         receipt: receiptPath,
-        ...(strippedCopy && { stripped_copy: copyPathOf(work) }),
+        ...Object.fromEntries(this.#documentsOf(work).map(({ kind, path }) => [kind, path])),
         replayed,
       });
     } else print(`${receiptPath}  ${jobId}${replayed ? '  (sealed before)' : ''}`);
@@ -241,19 +249,15 @@ function receiptPathOf({ stem }: Work): string {
   return `${stem}.receipt.json`;
 }
 
-function copyPathOf({ stem }: Work): string {
-  return `${stem}.stripped.pdf`;
-}
-
-/** Saves the copy. If the file exists, it must be the same copy. */
-async function saveCopy(
+/** Saves a document. If the file exists, it must be that document. */
+async function saveOnce(
   path: string,
   body: AsyncIterable<Buffer>,
-  digests: DocumentDigests,
+  isExpected: DocumentCheck,
   force: boolean,
 ): Promise<void> {
-  if (await saveDocument(path, body, digests, force)) return;
-  if (isDeepStrictEqual(await digestFile(path), digests)) return;
+  if (await saveDocument(path, body, isExpected, force)) return;
+  if (await isExpected(createReadStream(path))) return;
   throw new Refused('copy_exists', `${path} is another file; --force replaces it`);
 }
 

@@ -40,7 +40,8 @@ function filesBelow(folder: string): string[] {
       .flatMap((entry) => {
         const path = join(folder, entry.name);
         if (entry.isDirectory()) return filesBelow(path);
-        const isDocument = /\.pdf$/i.test(entry.name) && !/\.stripped\.pdf$/i.test(entry.name);
+        const isDocument =
+          /\.pdf$/i.test(entry.name) && !/(\.stripped|\.pdf\.sealed)\.pdf$/i.test(entry.name);
         return isDocument && (entry.isFile() || isFileBehind(path)) ? [path] : [];
       });
   } catch (cause) {
