@@ -1,11 +1,11 @@
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { makePdf } from './support/pdf.ts';
 import { openSandbox, type Sandbox } from './support/sandbox.ts';
 
 /**
- * `npm run quickstart [-- [--once] [document.pdf]]`: a throw-away pdfseald, one sealed document, its verified receipt, and
+ * `npm run quickstart [-- [--once] [document.pdf]]`: a throw-away pdfseald, one sealed document, its verified receipt, a PDF that carries it, and
  * the commands to do the same by hand. Everything it makes goes when it ends.
  */
 async function quickstart(): Promise<void> {
@@ -16,7 +16,12 @@ async function quickstart(): Promise<void> {
   const interrupted = new Promise<void>((interrupt) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupt());
   });
-  const sandbox = await openSandbox({ code: 'dist', stamped: true, fresh: true });
+  const sandbox = await openSandbox({
+    code: 'dist',
+    stamped: true,
+    fresh: true,
+    tables: { pdf: 'attach = true' },
+  });
   try {
     say('A sandbox: a SoftHSM token with a log key, an empty log, a config file', sandbox.configFile);
     await sandbox.start();
@@ -24,6 +29,7 @@ async function quickstart(): Promise<void> {
     say('pdfseald, and an API key for it', `${sandbox.url}  ${apiKey}`);
     const document = await seal(sandbox, apiKey, positionals[0]);
     await verify(sandbox, document);
+    await verifySealed(sandbox, document);
     if (values.once) return;
     tellHow(sandbox, apiKey);
     await interrupted;
@@ -37,10 +43,15 @@ async function seal(sandbox: Sandbox, apiKey: string, given: string | undefined)
   const document = join(sandbox.dir, given === undefined ? 'hello.pdf' : basename(given));
   if (given === undefined) writeFileSync(document, await makePdf(`Sealed at ${new Date().toISOString()}`));
   else copyFileSync(resolve(process.env.INIT_CWD ?? '.', given), document);
-  const options = ['--url', sandbox.url, '--visibility', 'private', '--customer-reference', 'quickstart'];
-  const { status, stderr } = await sandbox.pdfseal(['submit', document, ...options], {
-    env: { PDFSEAL_API_KEY: apiKey },
-  });
+  const submit = (...more: string[]) => {
+    const options = ['--url', sandbox.url, '--visibility', 'private', '--customer-reference', 'quickstart'];
+    return sandbox.pdfseal(['submit', document, ...options, ...more], { env: { PDFSEAL_API_KEY: apiKey } });
+  };
+  let { status, stderr } = await submit('--sealed-pdf');
+  if (stderr.includes('pdf_not_sealable')) {
+    say('This document cannot carry its receipt, so it gets a receipt alone', stderr.trimEnd());
+    ({ status, stderr } = await submit());
+  }
   if (status !== 0) throw new Error(`pdfseal submit ended with ${status}: ${stderr}`);
   say(`The receipt of ${basename(document)}`, readFileSync(receiptOf(document), 'utf8').trimEnd());
   return document;
@@ -52,6 +63,18 @@ async function verify(sandbox: Sandbox, document: string): Promise<void> {
   say(
     'Verified without pdfseald: document, receipt and trust file are enough',
     `${stdout}${stderr}`.trimEnd(),
+  );
+  if (status !== 0) throw new Error(`pdfseal verify ended with ${status}`);
+}
+
+async function verifySealed(sandbox: Sandbox, document: string): Promise<void> {
+  const sealed = `${document}.sealed.pdf`;
+  if (!existsSync(sealed)) return;
+  const args = ['verify', sealed, '--trust', sandbox.trustFile];
+  const { status, stdout, stderr } = await sandbox.pdfseal(args);
+  say(
+    'The document with its receipt inside, which viewers list among the attachments, as pdfseal-receipt.json',
+    `${sealed}\nnpx pdfseal ${args.join(' ')}\n${stdout.split('\n')[0]}\n…${stderr}\n${stdout.trimEnd().split('\n').at(-1)}`,
   );
   if (status !== 0) throw new Error(`pdfseal verify ended with ${status}`);
 }
