@@ -1,4 +1,6 @@
+import { join } from 'node:path';
 import t from 'tap';
+import { ask } from '../support/admin.ts';
 import { Client, type JobBody, TRAFFIC_DOCUMENT } from '../support/client.ts';
 import type { RunResult } from '../support/commands.ts';
 import { answerWith, OK, Receiver } from '../support/receiver.ts';
@@ -128,4 +130,35 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     t.match(await webhooks('show', id), { status: 1 });
   });
   t.strictSame(receiver.refused, []);
+});
+
+t.test('endpoints are changed without a daemon, but only a daemon can test them', async (t) => {
+  const sandbox = await openSandbox({ tables: { webhooks: 'allow = ["127.0.0.0/8"]' } });
+  t.teardown(() => sandbox.close());
+  await sandbox.issueKey('invoices');
+  const webhooks = (...args: string[]) =>
+    sandbox.pdfseal(['webhooks', ...args, '--config', sandbox.configFile, '--json']);
+  const added = await webhooks('add', '--client', 'invoices', '--url', 'http://127.0.0.1:1/');
+  const { id } = JSON.parse(added.stdout);
+  t.match(await webhooks('change', id, '--events', 'job.failed', '--description', 'ERP'), { status: 0 });
+  t.match(await webhooks('disable', id), { status: 0 });
+  const { status, stderr } = await webhooks('test', id);
+  t.equal(status, 1);
+  t.match(JSON.parse(stderr), { error: { code: 'no_daemon' } });
+  const daemon = await sandbox.start();
+  t.match(await webhooks('enable', id), { status: 0 });
+  const shown = { id, status: 'enabled', events: ['job.failed'], description: 'ERP', revision: 4 };
+  t.match(JSON.parse((await webhooks('show', id)).stdout), shown);
+  const socketPath = join(sandbox.dir, 'state', 'admin.sock');
+  const cursor = await ask({ socketPath }, `/webhooks/${id}/deliveries?cursor=x`);
+  t.match(cursor.json(), { error: { code: 'invalid_parameter', message: /^cursor must be the cursor/ } });
+  await daemon.stop();
+  const audit = ['audit', 'list', '--json', '--config', sandbox.configFile];
+  const records = (await sandbox.pdfseal(audit)).stdout.trimEnd().split('\n');
+  const acts = records.map((line) => JSON.parse(line)).filter(({ act }) => act.startsWith('webhook.'));
+  const actor = { via: 'command', uid: process.geteuid?.() };
+  t.match(
+    acts.map((one) => [one.act, one.actor]),
+    ['add', 'change', 'disable', 'enable'].map((name) => [`webhook.${name}`, actor]),
+  );
 });
