@@ -36,7 +36,7 @@ const RANKS = [
 /** The rooms of `prove`, from the bottom up, where the same holds. */
 const PROVE_RANKS = [['verify'], ['renewal', 'epochs'], ['trail']];
 /** One room imports another: the more such arrows, the more a newcomer must know to change anything. */
-const ARROWS_MAX = 176;
+const ARROWS_MAX = 173;
 
 interface Source {
   path: string;

@@ -4,7 +4,6 @@ import type { StatusMetric } from '../health/sections/section.ts';
 import { type AdminStatus, STATUS_METRICS } from '../health/statusSchema.ts';
 import type { AnsweredRequest } from '../http/observe.ts';
 import { type Failure, isOfClient, type Job } from '../job/job.ts';
-import type { ScanAnswer } from '../scan/clamdReply.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
 import type { SealedJobs, SealerObserver } from '../seal/observer.ts';
 import type { CanaryRun } from '../watch/canary.ts';
@@ -231,7 +230,7 @@ export class Metrics implements SealerObserver {
     this.#refusals.inc({ client, limit });
   }
 
-  scanned(answer: ScanAnswer['kind'], durationMs: number): void {
+  scanned(answer: string, durationMs: number): void {
     this.#scans.inc({ answer });
     this.#scanTime.observe(durationMs / 1000);
   }

@@ -2,14 +2,14 @@ import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { oneAtATime, type Serially } from '../base/serially.ts';
-import type { Partitions } from '../kms/partitions.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
+import type { Signing } from '../seal/signing.ts';
 import { actBy, actorOfProcess, onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
 
 interface DrillsOptions {
   /** The partitions of the epoch in force. */
-  partitions(): Pick<Partitions, 'withdraw' | 'restore' | 'nameOf' | 'spare'>;
+  partitions(): Pick<Signing['partitions'], 'withdraw' | 'restore' | 'nameOf' | 'spare'>;
   /** The audit trail: it records who took a partition out, and who put it back. */
   trail: Pick<TrailStore, 'append'>;
   clock: Clock;

@@ -3,7 +3,6 @@ import * as z from 'zod';
 import { ServiceError } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
 import { duplicateField, missingField, readValue, unknownField } from '../job/fieldValues.ts';
-import type { ActObject } from '../manifest/auditRecord.ts';
 import { type NewEndpoint, WEBHOOK_EVENTS, type WebhookEndpoint } from '../store/webhookStore.ts';
 import { type TargetPolicy, TargetRefused } from '../web/policy.ts';
 import { newSecret, parseSecret } from './signature.ts';
@@ -95,7 +94,7 @@ export function tooManyEndpoints(): ServiceError {
 }
 
 /** The audit trail's record of an endpoint: only the origin of its URL, because the rest can contain secrets. */
-export function auditedEndpoint({ id, clientId, url }: NewEndpoint): ActObject {
+export function auditedEndpoint({ id, clientId, url }: NewEndpoint) {
   return { endpoint: id, client: clientId, origin: new URL(url).origin };
 }
 
