@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { acquireLock } from '../../src/base/lock.ts';
-import { readStatus } from '../../src/cli/daemon/adminClient.ts';
+import { readStatus } from '../../src/cli/daemon/statusCommand.ts';
 import { render } from '../../src/cli/daemon/statusReport.ts';
 import { commandFailure } from '../../src/cli/report.ts';
 import { type Config, loadConfig } from '../../src/config/config.ts';

@@ -3,14 +3,18 @@ import { InvalidArgumentError } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { loadConfig } from '../../config/config.ts';
+import { lockHolder } from '../../base/lock.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import type { AdminStatus } from '../../health/statusSchema.ts';
+import { readStatusOperation } from '../../ops/daemonOperations.ts';
 import { command, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { CONFIG_DESCRIPTION, parseWaitArgument } from '../options.ts';
 import { commandFailure, report } from '../report.ts';
 import { isJson, printJson } from '../terminal.ts';
-import { readStatus } from './adminClient.ts';
+import { NobodyAnswers } from './adminClient.ts';
 import { loadedOtherwise } from './configCommand.ts';
+import { askOperation } from './operationClient.ts';
 import { type Look, render } from './statusReport.ts';
 
 const WATCH_MS = 2_000;
@@ -88,6 +92,27 @@ async function lookAtOne(file: string): Promise<LookOrError> {
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return { file, failure: commandFailure(error), error };
+  }
+}
+
+/**
+ * Returns the status of the daemon of this configuration. Throws OperatorError, with a remedy, that distinguishes: no daemon runs, it is
+ * still starting, it does not answer, or the user has no access.
+ */
+export async function readStatus({ admin, lockFile, environment }: Config): Promise<AdminStatus> {
+  try {
+    return await askOperation(readStatusOperation, admin.socket, {});
+  } catch (error) {
+    if (!(error instanceof NobodyAnswers)) throw error;
+    const unit = `pdfseald@${environment}`;
+    const holder = lockHolder(lockFile);
+    if (holder === undefined) {
+      const remedy = `start it: systemctl start ${unit}; to see why it ended: journalctl --namespace=+pdfseald -u ${unit}`;
+      throw new OperatorError(error.message, { cause: error, code: 'no_daemon', remedy });
+    }
+    const message = `pdfseald is starting or stopping: process ${holder} uses the state folder, but does not answer yet`;
+    const remedy = `wait: pdfseald answers when its tokens are open; to see its progress: journalctl --namespace=+pdfseald -u ${unit}`;
+    throw new OperatorError(message, { cause: error, code: 'daemon_starting', remedy });
   }
 }
 
