@@ -44,6 +44,23 @@ const RUNS: Record<string, { says: string; steps(seed: number, share: number): S
       },
     ],
   },
+  'sealed-pdfs': {
+    says: 'Sealed PDFs are changed, and none may be good. Documents are changed, and each must be sealed or refused by name.',
+    steps: (seed, share) => [
+      {
+        name: 'changed sealed PDFs',
+        inputs: count(100_000 * share),
+        command: ['test/run.ts', 'test/prove/verify/sealedPdf.test.ts'],
+        env: { PDFSEALD_SEED: `${seed}`, PDFSEALD_MUTATIONS: `${Math.ceil(100_000 * share)}` },
+      },
+      {
+        name: 'changed documents',
+        inputs: count(100_000 * share),
+        command: ['test/run.ts', 'test/pdf/attach.test.ts'],
+        env: { PDFSEALD_SEED: `${seed}`, PDFSEALD_MUTATIONS: `${Math.ceil(100_000 * share)}` },
+      },
+    ],
+  },
   'hostile-documents': {
     says: 'Documents that are made to hide XMP are stripped, and looked at with qpdf, mutool and exiftool.',
     steps: (seed, share) => [

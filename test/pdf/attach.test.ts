@@ -8,7 +8,7 @@ import { PLAN_BYTES_MAX, suffixOf } from '../../src/pdf/update/suffix.ts';
 import { bufferSource } from '../../src/pdf/window.ts';
 import { appendRevision, onePage, pdfFile, stream } from '../support/pdf.ts';
 import { NOT_SEALABLE, SEALABLE } from '../support/sealable.ts';
-import { fc, tries } from '../support/seed.ts';
+import { fc, mutations } from '../support/seed.ts';
 
 const RECEIPT = Buffer.from('{"receipt":"ü"}\n');
 const SEALED_AT = Date.UTC(2026, 10, 28, 10, 15, 0, 999);
@@ -199,7 +199,7 @@ t.test('whatever is changed in a document, it is sealed or refused by name', asy
           if (!(error instanceof NotSealable)) throw error;
         }
       }),
-      { numRuns: tries(2000) },
+      { numRuns: mutations(2000) },
     ),
   );
 });
