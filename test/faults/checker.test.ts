@@ -35,6 +35,7 @@ function goodTale(): Tale {
     })),
     leaves: ids.map((jobId, n) => ({ jobId, data: data[n]?.toString('hex') ?? '' })),
     receipts: {},
+    sealedPdfs: {},
     unverified: [],
     wrongSignatures: [],
     checkpoint: noteOf(ids.length),
@@ -71,7 +72,9 @@ function goodTale(): Tale {
       document: `document ${n}`,
       key: `key ${n}`,
       answer: { status: 202, jobId: id },
+      ...(n === 0 && { attaches: true }),
     });
+    if (n === 0) final.sealedPdfs[id] = { document: `document ${n}`, receipt: text, isWhole: true };
     if (n < 4) history.messages.push({ webhookId: `msg_${n}`, body: id });
   }
   history.tries.push({ client: 'loud', document: 'never answered' });
@@ -111,6 +114,12 @@ const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
       });
       history.tries.push({ client: 'x', document: 'late', answer: { status: 202, jobId: 'job_late' } });
     },
+  ],
+  'a sealed PDF is its document and its receipt': [
+    ({ final }) => Reflect.deleteProperty(final.sealedPdfs, 'job_0'),
+    ({ final }) => Object.assign(final.sealedPdfs.job_0 ?? {}, { isWhole: false }),
+    ({ final }) => Object.assign(final.sealedPdfs.job_0 ?? {}, { document: 'document 1' }),
+    ({ final }) => Object.assign(final.sealedPdfs.job_0 ?? {}, { receipt: final.receipts.job_1 }),
   ],
   'every job is sealed once': [
     ({ final }) => final.leaves.push({ jobId: 'job_0', data: final.leaves[0]?.data ?? '' }),

@@ -41,6 +41,17 @@ export const PROMISES = {
     });
   },
 
+  'a sealed PDF is its document and its receipt': ({ tries }, { jobs, receipts, sealedPdfs }) => {
+    const sealed = new Set(jobs.filter(({ outcome }) => outcome === 'sealed').map(({ id }) => id));
+    return tries.flatMap(({ attaches, document, answer: { jobId = '' } = { status: 0 } }) => {
+      if (!attaches || !sealed.has(jobId)) return [];
+      const pdf = sealedPdfs[jobId];
+      if (pdf === undefined) return [`${jobId} has no sealed PDF`];
+      const isIts = pdf.document === document && pdf.receipt === receipts[jobId];
+      return pdf.isWhole && isIts ? [] : [`the sealed PDF of ${jobId} is damaged, or another`];
+    });
+  },
+
   'every job is sealed once': (_, { jobs, leaves, receipts }) => {
     const places = Map.groupBy(leaves.keys(), (index) => leaves[index]?.jobId ?? '');
     const sealed = jobs.filter(({ outcome }) => outcome === 'sealed');

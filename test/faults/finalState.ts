@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 /** Reads how a daemon was left: through its API while it runs, then from its store. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,6 +11,8 @@ import { parseNote } from '../../src/log/note.ts';
 import { noteKeyId, verifySignature } from '../../src/log/verifierKey.ts';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
+import { readerOf } from '../../src/pdf/sourceReader.ts';
+import { openSealedPdf } from '../../src/prove/verify/sealedPdf.ts';
 import { createVerifier } from '../../src/prove/verify/verify.ts';
 import { openStoreAt, type StoreLocation } from '../../src/store/engines.ts';
 import { askAdmin } from '../support/admin.ts';
@@ -34,6 +37,7 @@ export async function readFinalState(
 ): Promise<FinalState> {
   const { history, receiver } = workload;
   const receipts: Record<string, string> = {};
+  const sealedPdfs: FinalState['sealedPdfs'] = {};
   let isSealing = await workload.settle();
   for (const name of [TERMS.listener, TERMS.limited.client]) {
     const client = workload.client(name);
@@ -46,9 +50,11 @@ export async function readFinalState(
         isSealing = await workload.isSealing();
       },
     );
-    for (const { id } of await jobs()) {
+    for (const { id, sealed_pdf_url } of await jobs()) {
       const { status, text } = await read(client, `/v1/jobs/${id}/receipt.json`);
       if (status === 200) receipts[id] = text;
+      if (sealed_pdf_url === undefined) continue;
+      sealedPdfs[id] = await readSealedPdf(client, id);
     }
     if (name !== TERMS.listener) continue;
     const isTold = async () => {
@@ -89,6 +95,7 @@ export async function readFinalState(
     }),
     late: [...waiting.map(({ id }) => id), ...pending.filter((id) => !told.has(id))],
     receipts,
+    sealedPdfs,
     unverified,
     wrongSignatures: wrongSignatures(notes, trust),
     checkpoint,
@@ -105,6 +112,18 @@ function toldOf({ receiver, history }: Workload): Set<string> {
 
 function checkpointIn(receipt: string): string {
   return (JSON.parse(receipt) as Receipt).evidence.checkpoint;
+}
+
+async function readSealedPdf(client: Client, id: string): Promise<FinalState['sealedPdfs'][string]> {
+  const { status, bytes } = await read(client, `/v1/jobs/${id}/sealed.pdf`);
+  if (status !== 200) return { document: '', receipt: '', isWhole: false };
+  const reader = readerOf({
+    bytes: bytes.length,
+    read: (position, length) => bytes.subarray(position, position + length),
+  });
+  const { finding, receipt = '', documentBytes = 0 } = await openSealedPdf(reader);
+  const document = createHash('sha256').update(bytes.subarray(0, documentBytes)).digest('hex');
+  return { document, receipt, isWhole: finding.outcome === 'passed' };
 }
 
 /** Of keys that the trust file has: lines of witnesses are not ours. */
@@ -133,7 +152,7 @@ async function read(client: Client, path: string): Promise<Answer> {
 }
 
 interface JobPage {
-  jobs: { id: string; phase: string }[];
+  jobs: { id: string; phase: string; sealed_pdf_url?: string }[];
   next_cursor?: string;
 }
 

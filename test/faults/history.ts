@@ -7,6 +7,8 @@ export interface Try {
   document: string;
   /** Its Idempotency-Key; absent: each try makes a job of its own. */
   key?: string;
+  /** Whether it asked for a sealed PDF. */
+  attaches?: true;
   /** Absent when the connection broke before an answer came. */
   answer?: { status: number; jobId?: string; phase?: string; code?: string };
 }
@@ -73,6 +75,8 @@ export interface FinalState {
   leaves: { jobId: string; data: string }[];
   /** As the API gave them, by job. */
   receipts: Record<string, string>;
+  /** The sealed PDF of each job that has one: what it is of, and whether it is that document, the receipt, and nothing else. */
+  sealedPdfs: Record<string, { document: string; receipt: string; isWhole: boolean }>;
   /** Jobs whose receipts do not verify with the exported trust file. */
   unverified: string[];
   /** Signatures on checkpoints, in receipts or not, that do not verify with the key that they name, in words. */

@@ -76,7 +76,8 @@ async function judgeJob(
 async function judgeCopies(store: Store, folder: string): Promise<string[]> {
   const against: string[] = [];
   for await (const { jobId, copy } of store.copies.all()) {
-    const digests = (await store.jobs.get(jobId))?.job.content?.sealedDocument;
+    const content = (await store.jobs.get(jobId))?.job.content;
+    const digests = content?.sealedDocument ?? content?.document;
     const { bytes = 0, sha256 = '' } = digests ?? {};
     const key = Buffer.from(copy.key, 'base64');
     try {

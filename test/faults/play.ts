@@ -100,14 +100,22 @@ export async function playRound(
 ): Promise<PlayedRound> {
   const closes: (() => unknown)[] = [];
   const begun = Date.now();
-  const tables = { ...SITE.tables, ...site.tables, ...(isWitnessed && { witness: REQUIRED }) };
+  const tables = {
+    pdf: 'attach = true',
+    ...SITE.tables,
+    ...site.tables,
+    ...(isWitnessed && { witness: REQUIRED }),
+  };
   const sandbox = await openSandbox({ ...SITE, ...site, tables, code });
   let witness: RealWitness | undefined;
   try {
     if (isWitnessed) witness = await RealWitness.open(sandbox);
     const daemon = await sandbox.start();
     const teardown: Round['teardown'] = (close) => closes.push(close);
-    const workload = await Workload.open({ teardown }, sandbox, seed, { hasSource: true });
+    const workload = await Workload.open({ teardown }, sandbox, seed, {
+      hasSource: true,
+      attaches: tables.pdf !== '',
+    });
     const round = new Round(sandbox, workload, daemon, seed, witness, teardown);
     let isOver = false;
     const sending = workload.run(() => isOver);

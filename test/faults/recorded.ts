@@ -17,13 +17,20 @@ const TRIES_MAX = 300;
 const [, , seed = '1', into = '', dist] = process.argv;
 const closes: (() => void)[] = [];
 const head = 'compliance_mode = true';
-const sandbox = await openSandbox({ ...SITE, head, code: dist ? { dist } : 'dist' });
+const sandbox = await openSandbox({
+  ...SITE,
+  head,
+  tables: { ...SITE.tables, pdf: 'attach = true' },
+  code: dist ? { dist } : 'dist',
+});
 const base = join(into, 'base');
 mkdirSync(base);
 execFileSync('cp', ['-a', `${sandbox.dir}/.`, base]);
 writeSync(STDERR, BEGIN);
 let daemon = await sandbox.start();
-const workload = await Workload.open({ teardown: (close) => closes.push(close) }, sandbox, Number(seed));
+const workload = await Workload.open({ teardown: (close) => closes.push(close) }, sandbox, Number(seed), {
+  attaches: true,
+});
 let isOver = false;
 const isEnough = () => isOver || workload.history.tries.length >= TRIES_MAX;
 const sending = workload.run(isEnough, { lanes: 3, pauseMs: 20 });

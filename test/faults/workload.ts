@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { askAdmin } from '../support/admin.ts';
 import { BatchStream, Client, digestFields, type Envelope, type JobBody } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';
+import { onePage, pdfFile } from '../support/pdf.ts';
 import { Receiver } from '../support/receiver.ts';
 import type { Sandbox, SandboxOptions } from '../support/sandbox.ts';
 import { openSource, type SourceServer, serving } from '../support/sources.ts';
@@ -39,6 +40,8 @@ interface Create {
   /** `source`: the daemon fetches it from a server of ours. */
   way: 'upload' | 'digests' | 'source';
   mode: 'blocking' | 'async';
+  /** Whether a sealed PDF is asked for. */
+  attaches: boolean;
   content: Buffer<ArrayBuffer>;
   key?: string;
   /** Seconds that a blocking create waits. */
@@ -53,6 +56,7 @@ export class Workload {
   readonly #keys: Map<string, string>;
   readonly #random: () => number;
   readonly #creates: Create[] = [];
+  #attaches = false;
   #source: SourceServer | undefined;
   /** Documents by their paths there. */
   readonly #hosted = new Map<string, Buffer>();
@@ -73,12 +77,15 @@ export class Workload {
     this.#random = randomFrom(seed);
   }
 
-  /** Issues keys and adds an endpoint; the daemon runs. `hasSource`: it is also sent documents by their `source_url`. */
+  /**
+   * Issues keys and adds an endpoint; the daemon runs. `hasSource`: it is also sent documents by their `source_url`. `attaches`: it is also asked for
+   * sealed PDFs.
+   */
   static async open(
     t: { teardown(close: () => void): unknown },
     sandbox: Sandbox,
     seed: number,
-    { hasSource = false } = {},
+    { hasSource = false, attaches = false } = {},
   ): Promise<Workload> {
     const random = randomFrom(~seed);
     const receiver = await Receiver.open(t, (res) => {
@@ -95,6 +102,7 @@ export class Workload {
       [limited.client, await sandbox.issueKey(limited.client)],
     ]);
     const workload = new Workload(sandbox, receiver, keys, await Client.connect(sandbox.url), seed);
+    workload.#attaches = attaches;
     if (hasSource) workload.#source = await openSource(t, (req, res) => workload.#serve(req, res, random()));
     for (const client of keys.keys()) workload.history.acts.push({ act: 'key.issue', word: `"${client}"` });
     const added = await workload.client(listener).request('POST', '/v1/webhook-endpoints', {
@@ -294,11 +302,14 @@ export class Workload {
 
   #newCreate(client = this.#random() < 0.9 ? TERMS.listener : TERMS.limited.client): Create {
     const number = this.#number++;
+    const way = this.#newWay();
+    const text = `(document ${number} ${'x'.repeat(this.#random() * 5000)})`;
     const create: Create = {
       client,
-      way: this.#newWay(),
+      way,
       mode: this.#random() < 0.6 ? 'blocking' : 'async',
-      content: Buffer.from(`%PDF-1.7\ndocument ${number} ${'x'.repeat(this.#random() * 5000)}\n%%EOF\n`),
+      attaches: this.#attaches && way !== 'digests' && this.#random() < 0.4,
+      content: Buffer.from(pdfFile({ ...onePage(), 5: text })),
       ...(this.#random() < 0.7 && { key: `create-number-${number}` }),
       ...(this.#random() < 0.2 && { wait: 0 }),
     };
@@ -321,7 +332,12 @@ export class Workload {
 
   async #create(create: Create): Promise<Try> {
     const { client, content, key, wait } = create;
-    const attempt: Try = { client, document: sha256(content), ...(key && { key }) };
+    const attempt: Try = {
+      client,
+      document: sha256(content),
+      ...(key && { key }),
+      ...(create.attaches && { attaches: true }),
+    };
     this.history.tries.push(attempt);
     const headers = {
       ...(key && { 'Idempotency-Key': key }),
@@ -344,10 +360,10 @@ export class Workload {
   }
 
   #requestOf(create: Create): { path: string; body: FormData | string } {
-    const { way, mode, content } = create;
+    const { way, mode, attaches, content } = create;
     if (way === 'digests')
       return { path: '/v1/digests/seal', body: JSON.stringify(digestFields(content, { mode })) };
-    const fields = { visibility: 'private', mode };
+    const fields = { visibility: 'private', mode, sealed_pdf: attaches ? 'attach' : 'none' };
     const path = '/v1/jobs/seal';
     if (way === 'source') {
       const place = `/${sha256(content)}.pdf`;
@@ -365,6 +381,7 @@ export class Workload {
     const lines = Array.from({ length: 1 + Math.floor(this.#random() * 4) }, () => ({
       ...this.#newCreate(TERMS.listener),
       way: 'digests' as const,
+      attaches: false,
     }));
     const tries = lines.map(
       ({ client, content, key }): Try => ({ client, document: sha256(content), ...(key && { key }) }),

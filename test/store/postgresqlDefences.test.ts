@@ -134,6 +134,7 @@ async function finalState(store: Store): Promise<FinalState> {
     jobs,
     leaves: leaves.map(({ jobId, data }) => ({ jobId, data: Buffer.from(data).toString('hex') })),
     receipts: {},
+    sealedPdfs: {},
     unverified: [],
     wrongSignatures: [],
     checkpoint: (await store.log.head())?.checkpoint ?? '',
