@@ -55,6 +55,13 @@ export const MUTANTS: readonly Mutant[] = [
       "const { request, documentSha256, sourceUrl, copy } = received; if (documentSha256 < '3') throw new ServiceError('queue_full', 'Repeat it.');",
   },
   {
+    name: 'dates the attached receipt a second later than the receipt',
+    breaks: 'a sealed PDF is its document and its receipt',
+    file: 'prove/trail/receipts.js',
+    line: 'Date.parse(receipt.sealed_at)',
+    instead: 'Date.parse(receipt.sealed_at) + 1000',
+  },
+  {
     name: 'acknowledges jobs that it does not keep',
     breaks: 'nothing acknowledged is lost',
     file: 'http/create.js',
