@@ -8,6 +8,7 @@ import { waitingJobs } from './partFindings.ts';
 const WAIT_SECONDS_MAX = 300;
 const STUCK_SECONDS_MAX = 1800;
 const NEARLY_FULL = 0.8;
+const MIB = 1 << 20;
 const SIGNATURES_MS_MAX = 3 * 86_400_000;
 /** The sweep that deletes copies runs every few minutes. */
 const SWEEP_SECONDS_MAX = 900;
@@ -61,6 +62,13 @@ export const JOB_FINDINGS: readonly HealthFinding[] = [
       `the oldest is ${describeSeconds(age)} old; copies are kept for ${describeSeconds(kept)}`,
     remedy:
       'read the log of the daemon: it says why an expired copy stays on disk. Such a copy is no longer served',
+  }),
+  finding('copies', {
+    ...{ id: 'copies_nearly_full', severity: 'warning', metric: 'pdfseal_copies_bytes' },
+    when: ({ bytes, bytes_max: max = Number.POSITIVE_INFINITY }) => bytes > NEARLY_FULL * max,
+    says: ({ bytes, bytes_max: max = 0 }) =>
+      `they take ${Math.round(bytes / MIB)} of at most ${Math.round(max / MIB)} MiB; beyond that, requests for sealed PDFs are refused`,
+    remedy: 'raise pdf.spool_bytes_max, or keep documents for fewer hours: retention.document_hours',
   }),
   finding('webhooks', {
     ...{ id: 'webhooks_fail', severity: 'warning', metric: 'pdfseal_webhook_endpoints' },

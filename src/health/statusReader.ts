@@ -209,8 +209,10 @@ export class StatusReader {
 
   async #readCopies(): Promise<AdminStatus['copies']> {
     const { copies, live } = this.#sources;
-    const keptMs = live.current.retention.documentMs;
-    return presentCopies(copies.usage, { oldestMs: await this.#ageOfOldestCopy(), keptMs });
+    const { retention, pdf } = live.current;
+    const bytesMax = pdf.attach ? pdf.spoolBytesMax : undefined;
+    const oldestMs = await this.#ageOfOldestCopy();
+    return presentCopies(copies.usage, { oldestMs, keptMs: retention.documentMs, bytesMax });
   }
 
   /** The ids of jobs sort by acceptance, unless the clock was set back. */

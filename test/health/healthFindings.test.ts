@@ -188,6 +188,10 @@ const CASES: Record<string, Case> = {
     holds: change('copies', { oldest_age_seconds: 260_101 }),
     silent: [change('copies', { oldest_age_seconds: 260_100 })],
   },
+  copies_nearly_full: {
+    holds: change('copies', { bytes: 81, bytes_max: 100 }),
+    silent: [change('copies', { bytes: 80, bytes_max: 100 }), change('copies', { bytes: 1e12 })],
+  },
   webhooks_fail: { holds: change('webhooks', { failing: 1 }), silent: [change('webhooks', { disabled: 1 })] },
   webhooks_late: {
     holds: change('webhooks', { oldest_due_age_seconds: 901 }),

@@ -13,6 +13,7 @@ export const copiesSchema = z.object({
   documents: count.describe('Copies that are kept.'),
   files: count.describe('Files on disk. Small copies share files.'),
   bytes: bytes.describe('Bytes of these files. A file is removed with the last of its copies.'),
+  bytes_max: bytes.optional().describe('The most that they may take; absent if the disk alone is the limit.'),
   oldest_age_seconds: seconds,
   kept_seconds: seconds,
 });
@@ -52,10 +53,11 @@ export interface CopiesSource {
 /** `oldest` is the oldest copy's job. */
 export function presentCopies(
   { documents, files, bytes }: CopiesSource['usage'],
-  { oldestMs, keptMs }: { oldestMs: number; keptMs: number },
+  { oldestMs, keptMs, bytesMax }: { oldestMs: number; keptMs: number; bytesMax: number | undefined },
 ): CopiesSection {
   return {
     ...{ documents, files, bytes },
+    bytes_max: bytesMax,
     oldest_age_seconds: oldestMs / 1000,
     kept_seconds: keptMs / 1000,
   };
@@ -92,7 +94,11 @@ showAs(sourcesSchema, [
 ]);
 
 showAs(copiesSchema, [
-  plain('pdfseal_copies', 'Copies without metadata that are kept', 'documents'),
+  plain(
+    'pdfseal_copies',
+    'Documents that are kept: copies without metadata, and documents of sealed PDFs',
+    'documents',
+  ),
   plain('pdfseal_copies_files', 'Files of these copies; small copies share files', 'files'),
   plain('pdfseal_copies_bytes', 'What these files take on disk', 'bytes'),
   plain(
