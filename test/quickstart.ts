@@ -73,7 +73,7 @@ async function verifySealed(sandbox: Sandbox, document: string): Promise<void> {
   const args = ['verify', sealed, '--trust', sandbox.trustFile];
   const { status, stdout, stderr } = await sandbox.pdfseal(args);
   say(
-    'The document with its receipt inside, which viewers list among the attachments, as pdfseal-receipt.json',
+    'The document with its receipt inside, which viewers such as okular and evince list as an attachment, pdfseal-receipt.json',
     `${sealed}\nnpx pdfseal ${args.join(' ')}\n${stdout.split('\n')[0]}\n…${stderr}\n${stdout.trimEnd().split('\n').at(-1)}`,
   );
   if (status !== 0) throw new Error(`pdfseal verify ended with ${status}`);
