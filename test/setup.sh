@@ -143,7 +143,8 @@ tests_need='/usr/lib/chromium/chromium-headless-shell:chromium-headless-shell cl
   /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring'
 others_need='qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl promtool:prometheus
   faketime:faketime chronyd:chrony fiu-run:fiu-utils strace:strace mandoc:mandoc groff:groff-base zsh:zsh fish:fish
-  zbarimg:zbar-tools java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java'
+  zbarimg:zbar-tools java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java
+  /usr/share/java/pdfbox2.jar:libpdfbox2-java'
 
 tests= others=
 case "${1-}" in

@@ -8,13 +8,17 @@ import { planAttachment } from '../../src/pdf/update/attach.ts';
 import { suffixOf } from '../../src/pdf/update/suffix.ts';
 import { bufferSource } from '../../src/pdf/window.ts';
 import { SEALABLE } from '../support/sealable.ts';
+import { FEW, LINES } from './foreignJudges.ts';
 
 const run = promisify(execFile);
 const RECEIPT = Buffer.from('{"receipt":"ü"}\n');
 const NAME = 'pdfseal-receipt.json';
+t.teardown(() => {
+  for (const lines of LINES) lines.end();
+});
 
 for (const [name, document] of Object.entries(SEALABLE)) {
-  t.test(`qpdf, poppler and mutool take it: ${name}`, async (t) => {
+  t.test(`qpdf, poppler, mutool, PDFBox and pdf.js take it: ${name}`, async (t) => {
     const folder = t.testdir({});
     const path = join(folder, 'sealed.pdf');
     const plan = await planAttachment(readerOf(bufferSource(document)));
@@ -35,5 +39,10 @@ for (const [name, document] of Object.entries(SEALABLE)) {
     const picture = async (file: string) =>
       (await run('pdftoppm', ['-r', '30', file], { encoding: 'buffer' })).stdout;
     t.ok((await picture(path)).equals(await picture(before)), 'the same picture');
+    for (const judge of FEW) {
+      const [seen, plain] = [await judge.look(path), await judge.look(before)];
+      t.match(seen, { complaints: 0, shows: plain?.shows }, judge.name);
+      t.ok(seen?.files?.includes(NAME), `${judge.name} finds the receipt`);
+    }
   });
 }
