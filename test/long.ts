@@ -1,12 +1,12 @@
 /**
- * `npm run long -- --only NAME [--seed S] [--share N]`: the counts that take hours, and are run by hand or at night. What comes of them is
- * written to `test/bench/results/long-NAME.md`, with the seed, the date and the processor. `--share 0.1` tries a tenth of the inputs and
+ * `npm run long -- --only NAME [--seed S] [--share N] [FOLDER...]`: the counts that take hours, and are run by hand or at night. What comes of
+ * them is written to `test/bench/results/long-NAME.md`, with the seed, the date and the processor. `--share 0.1` tries a tenth of the inputs and
  * writes nothing. The exit status is 1 if a promise was broken.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeProcessor } from './bench/machine.ts';
 import { isMutated, tierFiles } from './suite/tiers.ts';
@@ -19,8 +19,13 @@ interface Step {
   env?: Record<string, string>;
 }
 
-/** The steps of each long run, by seed and by the share of the inputs. */
-const RUNS: Record<string, { says: string; steps(seed: number, share: number): Step[] }> = {
+interface Run {
+  says: string;
+  /** By seed, by the share of the inputs, and by the folders that it reads. */
+  steps(seed: number, share: number, folders: string[]): Step[];
+}
+
+const RUNS: Record<string, Run> = {
   mutations: {
     says: 'Each reader of receipts, notes, policies, cosignatures and proofs gets 100,000 changed inputs.',
     steps: (seed, share) =>
@@ -60,6 +65,15 @@ const RUNS: Record<string, { says: string; steps(seed: number, share: number): S
         env: { PDFSEALD_SEED: `${seed}`, PDFSEALD_MUTATIONS: `${Math.ceil(100_000 * share)}` },
       },
     ],
+  },
+  foreign: {
+    says: 'All PDFs of folders that you name get a receipt attached. qpdf, mutool and poppler compare each with its document, PDFBox and pdf.js every fifth.',
+    steps: (_seed, _share, folders) =>
+      folders.map((folder) => ({
+        name: `documents of ${basename(folder)}`,
+        inputs: 'all',
+        command: ['test/pdf/foreign.ts', folder],
+      })),
   },
   'hostile-documents': {
     says: 'Documents that are made to hide XMP are stripped, and looked at with qpdf, mutool and exiftool.',
@@ -137,7 +151,8 @@ const RUNS: Record<string, { says: string; steps(seed: number, share: number): S
   },
 };
 
-const { values } = parseArgs({
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
     only: { type: 'string', default: '' },
     seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
@@ -147,13 +162,13 @@ const { values } = parseArgs({
 const run = RUNS[values.only];
 const [seed, share] = [Number(values.seed), Number(values.share)];
 if (run === undefined || !Number.isInteger(seed) || !(share > 0 && share <= 1)) {
-  console.error('usage: npm run long -- --only NAME [--seed S] [--share N]; there is:');
+  console.error('usage: npm run long -- --only NAME [--seed S] [--share N] [FOLDER...]; there is:');
   for (const [name, { says }] of Object.entries(RUNS)) console.error(`  ${name}: ${says}`);
   process.exit(64);
 }
 
 const rows: string[][] = [];
-for (const step of run.steps(seed, share)) {
+for (const step of run.steps(seed, share, positionals)) {
   const { status, seconds, last } = await carryOut(step);
   rows.push([step.name, step.inputs, status === 0 ? 'good' : `ended with ${status}`, last, `${seconds} s`]);
   if (status !== 0) process.exitCode = 1;
