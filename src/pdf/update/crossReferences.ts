@@ -141,7 +141,7 @@ async function readTable(file: FileText, at: number): Promise<XrefSection> {
       parser.skipBlank();
       if (parser.take(/trailer/y)) return { trailer: trailerOf(parser), text };
       const [, first = 0, count = 0] = parser
-        .require(/(\d{1,10}) (\d{1,10}) {0,9}(?:\r\n|\n|\r)/y)
+        .expect(/(\d{1,10}) (\d{1,10}) {0,9}(?:\r\n|\n|\r)/y)
         .map(Number);
       return { first, count, from: offset + parser.position };
     });

@@ -29,12 +29,12 @@ export function readObject(
 ): Promise<PdfObject> {
   return file.parse(offset, what, (parser, piece) => {
     parser.skipBlank();
-    const [, number = 0, generation = 0] = parser.require(HEAD).map(Number);
+    const [, number = 0, generation = 0] = parser.expect(HEAD).map(Number);
     const value = parser.value();
     parser.skipSpace();
     const object = { number, generation, text: piece.text, value };
     const isStream = value.kind === 'dictionary' && parser.take(STREAM) !== undefined;
-    if (!isStream) parser.require(END);
+    if (!isStream) parser.expect(END);
     const end = piece.offset + parser.position;
     return isStream ? { ...object, data: end, end } : { ...object, end };
   });
@@ -50,7 +50,7 @@ export function endOfStream(
   return file.parse(data + length, what, (parser, piece) => {
     if (parser.take(END_OF_STREAM) === undefined) parser.refuse('does not end where its /Length says');
     parser.skipSpace();
-    parser.require(END);
+    parser.expect(END);
     return piece.offset + parser.position;
   });
 }

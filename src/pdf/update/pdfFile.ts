@@ -167,7 +167,7 @@ export class PdfFile {
     if (count === undefined || first === undefined || first > text.length) return parser.refuse('is damaged');
     const pack: Pack = { text, numbers: [], starts: [] };
     for (let n = 0; n < count; n += 1) {
-      const [, own = 0, offset = 0] = parser.require(PAIR).map(Number);
+      const [, own = 0, offset = 0] = parser.expect(PAIR).map(Number);
       const start = first + offset;
       if (start <= (pack.starts.at(-1) ?? 0) || start > text.length) return parser.refuse('is damaged');
       pack.numbers.push(own);

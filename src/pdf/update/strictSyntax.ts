@@ -72,7 +72,7 @@ export class Parser {
   }
 
   /** Takes what the sticky expression matches, which must be there. */
-  require(expression: RegExp): RegExpExecArray {
+  expect(expression: RegExp): RegExpExecArray {
     return this.take(expression) ?? this.refuse('is damaged');
   }
 
@@ -124,7 +124,7 @@ export class Parser {
     const constant = this.take(CONSTANT);
     if (constant !== undefined) return { kind: constant[1] === undefined ? 'boolean' : 'null' };
     const reference = this.take(REFERENCE);
-    if (reference === undefined) return { kind: 'number', text: this.require(NUMBER)[0] };
+    if (reference === undefined) return { kind: 'number', text: this.expect(NUMBER)[0] };
     const [number, generation] = [Number(reference[1]), Number(reference[2])];
     if (number > OBJECT_NUMBER_MAX || generation > GENERATION_MAX)
       this.refuse('refers to a number that not all readers accept');
@@ -140,7 +140,7 @@ export class Parser {
   }
 
   #nameValue(): string {
-    const [, name = ''] = this.require(NAME);
+    const [, name = ''] = this.expect(NAME);
     return name.includes('#')
       ? name.replaceAll(ESCAPED_NAME, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
       : name;
