@@ -163,7 +163,12 @@ export const BAD: Record<string, Trouble> = {
   document: {
     lead: 'This is not the document of this receipt.',
     remedy:
-      'Make sure that you chose the right file, and that no program has saved it again: a single changed byte makes it another document.',
+      'Make sure that you chose the right file, and that no program has saved it again: a single changed byte makes it another document. Check a PDF that holds its receipt without another one.',
+  },
+  seal: {
+    lead: 'This PDF was changed after it was sealed.',
+    remedy:
+      'Do not rely on it. Ask for the PDF again, from the person who gave it to you or from the service that sealed the document.',
   },
   'evidence-record': {
     lead: 'The evidence record does not prove this receipt.',
@@ -185,6 +190,15 @@ export const UNKNOWN: Record<string, Trouble> = {
   trust: {
     lead: 'The trust file cannot be read.',
     remedy: 'Ask the administrator of the log for the trust file, through a channel that you trust.',
+  },
+  receipt_missing: {
+    lead: 'No receipt is attached to this document.',
+    remedy:
+      'Choose its receipt too: the .json file of the receipt or its bundle, from the service that sealed the document.',
+  },
+  seal: {
+    lead: 'Whether this PDF was changed after it was sealed cannot be determined.',
+    remedy: 'Choose the document as it was sealed, and its receipt in a file of its own.',
   },
   receipt: {
     lead: 'This page is too old for this receipt.',

@@ -6,7 +6,7 @@ import { sha1 } from '@noble/hashes/legacy.js';
 import { sha256 as sha2_256, sha512 as sha2_512, sha384 } from '@noble/hashes/sha2.js';
 import { ml_dsa44 } from '@noble/post-quantum/ml-dsa.js';
 import { bytesEqual, concatBytes, toHex } from './bytes.ts';
-import type { Curve, DigestName, PublicKey } from './crypto.ts';
+import type { Curve, DigestName, PublicKey, RunningDigest } from './crypto.ts';
 import { isWeakPoint } from './ed25519.ts';
 
 const DIGESTS = { sha1, sha256: sha2_256, sha384, sha512: sha2_512 };
@@ -25,6 +25,10 @@ export function digestOf(name: DigestName | 'sha1', data: Uint8Array): Uint8Arra
 
 export function sha256(data: Uint8Array): Uint8Array {
   return sha2_256(data);
+}
+
+export function runningDigest(name: DigestName): RunningDigest {
+  return DIGESTS[name].create();
 }
 
 export function sha512(data: Uint8Array): Uint8Array {

@@ -36,6 +36,23 @@ export function sha256(data: Uint8Array): Uint8Array {
   return Buffer.from(node.hash('sha256', data, 'binary'), 'binary');
 }
 
+/** Hashes bytes that come in pieces. */
+export function runningDigest(name: DigestName): RunningDigest {
+  const hash = node.createHash(name);
+  return {
+    update(data) {
+      hash.update(data);
+    },
+    digest: () => hash.digest(),
+  };
+}
+
+export interface RunningDigest {
+  update(data: Uint8Array): void;
+  /** Once, after the last piece. */
+  digest(): Uint8Array;
+}
+
 /** SHA-512 of the bytes: 64 bytes. */
 export function sha512(data: Uint8Array): Uint8Array {
   return Buffer.from(node.hash('sha512', data, 'binary'), 'binary');

@@ -9,8 +9,14 @@ import type { DocumentDigests } from '../job/job.ts';
 import { BUNDLE_LENGTH_MAX } from '../manifest/bundle.ts';
 import { provenBy } from '../prove/verify/proven.ts';
 import { RECEIPT_BYTES_MAX } from '../prove/verify/receiptText.ts';
-import { openSealedPdf, type SealedPdf } from '../prove/verify/sealedPdf.ts';
-import { REQUIREMENTS, type Requirement, undecided, verifyReceiptText } from '../prove/verify/verify.ts';
+import {
+  REQUIREMENTS,
+  type Requirement,
+  type SealedPdfVerdict,
+  type TextOptions,
+  verifyReceiptText,
+  verifySealedPdf,
+} from '../prove/verify/verify.ts';
 import { argument, command, option } from './command.ts';
 import { EXIT } from './exit.ts';
 import {
@@ -78,48 +84,39 @@ export const verifyCommand = command('verify', {
       const { evidenceRecord, require = [], original } = options;
       if (original !== undefined && receiptPath !== undefined)
         throw new OperatorError('--original is for a PDF that holds its receipt: name no other receipt');
-      const files = await openFiles(documentPath, receiptPath);
-      const report = await judge(files, trust, evidenceRecord, require);
-      if (original !== undefined && report.verdict.outcome === 'good')
-        await saveOriginal(original, documentPath, files);
+      const record =
+        evidenceRecord === undefined ? undefined : readSmallFile(evidenceRecord, RECORD_BYTES_MAX);
+      const [trustText, at] = [trust.toString('utf8'), systemClock()];
+      const judged = await judge([documentPath, receiptPath], trustText, { at, require, record });
+      const { verdict, receipt, document } = judged;
+      if (original !== undefined && document !== undefined && verdict.outcome === 'good')
+        await saveOriginal(original, documentPath, document);
+      const proven = receipt === undefined ? undefined : provenBy(receipt, trustText, verdict);
+      const report = { verdict, proven, required: require, at, trustSha256: toHex(sha256(trust)) };
       ownProcess().exitCode = EXIT_OF[report.verdict.outcome];
       printResult(wireVerdict(report), () => printVerdict(report));
     }),
 });
 
-/** The digests of what was sealed, and the text of its receipt. */
-interface Files extends Partial<SealedPdf> {
-  digests: DocumentDigests;
-}
-
-async function openFiles(documentPath: string, receiptPath: string | undefined): Promise<Files> {
-  if (receiptPath !== undefined)
-    return { receipt: readTextFile(receiptPath, BUNDLE_LENGTH_MAX), digests: await digestFile(documentPath) };
-  using source = openAnyPlace(documentPath);
-  const sealed = await openSealedPdf(source);
-  return { ...sealed, digests: await digestFile(documentPath, undefined, sealed.documentBytes) };
-}
-
-async function saveOriginal(path: string, from: string, { digests }: Files): Promise<void> {
-  if (await saveDocument(path, firstBytes(from, digests.bytes), hasDigests(digests), false)) return;
-  throw new OperatorError(`${path} exists already: name another file`);
-}
-
 async function judge(
-  { receipt, digests, finding }: Files,
-  trust: Buffer,
-  recordPath: string | undefined,
-  required: readonly Requirement[],
-): Promise<VerdictReport> {
-  const record = recordPath === undefined ? undefined : readSmallFile(recordPath, RECORD_BYTES_MAX);
-  const [trustText, at] = [trust.toString('utf8'), systemClock()];
-  const options = { at, require: required, record, seal: finding };
-  const verdict =
-    receipt === undefined && finding
-      ? undecided(finding)
-      : verifyReceiptText(receipt ?? '', trustText, digests, options);
-  const proven = receipt === undefined ? undefined : provenBy(receipt, trustText, verdict);
-  return { verdict, proven, required, at, trustSha256: toHex(sha256(trust)) };
+  [documentPath, receiptPath]: readonly [document: string, receipt: string | undefined],
+  trustText: string,
+  options: TextOptions,
+): Promise<SealedPdfVerdict> {
+  if (receiptPath !== undefined) {
+    const receipt = readTextFile(receiptPath, BUNDLE_LENGTH_MAX);
+    const document = await digestFile(documentPath);
+    return { verdict: verifyReceiptText(receipt, trustText, document, options), receipt, document };
+  }
+  using pdf = openAnyPlace(documentPath);
+  const digestsOf = (bytes: number) => digestFile(documentPath, undefined, bytes);
+  // Awaited here, because the file is closed on return.
+  return await verifySealedPdf(pdf, trustText, { ...options, digestsOf });
+}
+
+async function saveOriginal(path: string, from: string, document: DocumentDigests): Promise<void> {
+  if (await saveDocument(path, firstBytes(from, document.bytes), hasDigests(document), false)) return;
+  throw new OperatorError(`${path} exists already: name another file`);
 }
 
 function printVerdict(report: VerdictReport): void {

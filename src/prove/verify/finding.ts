@@ -20,6 +20,7 @@ export const REASONS = [
   'no_witness_policy',
   'own_word',
   'proof_wrong',
+  'receipt_missing',
   'receipt_newer',
   'revocation_not_shown',
   'revoked',

@@ -27,7 +27,8 @@ const HEAD_BYTES = 256;
  */
 export async function openSealedPdf(reader: PdfReader): Promise<SealedPdf> {
   const bytes = await lastReceipt(reader);
-  if (bytes === undefined) return { finding: unknown('no receipt is attached to this document') };
+  if (bytes === undefined)
+    return { finding: unknown('no receipt is attached to this document', 'receipt_missing') };
   const receipt = new TextDecoder().decode(bytes);
   const parsed = parseReceipt(parseReceiptJson(receipt));
   if (parsed.kind !== 'receipt')

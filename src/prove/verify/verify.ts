@@ -1,4 +1,6 @@
+import { toHex } from '../../base/bytes.ts';
 import { systemClock } from '../../base/clock.ts';
+import { runningDigest } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { DocumentDigests } from '../../job/job.ts';
 import { openCheckpoint } from '../../log/signedCheckpoint.ts';
@@ -14,6 +16,7 @@ import {
   snapshot,
 } from '../../manifest/received.ts';
 import { epochOf, parseTrust, type TrustFile } from '../../manifest/trustFile.ts';
+import type { PdfReader } from '../../pdf/update/attach.ts';
 import { checkLaterProof } from './bundleCheck.ts';
 import {
   checkCheckpoint,
@@ -54,6 +57,7 @@ import {
   stampedOf,
 } from './receiptText.ts';
 import { checkRevocation, listsOf, unrevoked } from './revocationCheck.ts';
+import { openSealedPdf } from './sealedPdf.ts';
 import { checkRenewal, checkTimes } from './timesCheck.ts';
 import { checkTimestamps } from './timestampCheck.ts';
 import { checkTlogProof } from './tlogProofCheck.ts';
@@ -62,11 +66,16 @@ export {
   BUNDLE_LENGTH_MAX,
   isBundle,
   isTlogProof,
+  openSealedPdf,
+  type PdfReader,
   parseReceiptJson,
   RECEIPT_BYTES_MAX,
   RECEIPT_LENGTH_MAX,
   readStamped,
 };
+
+/** What is hashed at once of a document. */
+const READ_BYTES = 1 << 20;
 
 export interface Verdict {
   /** `bad` if any check failed, `good` if all passed, else `unknown`. */
@@ -98,7 +107,7 @@ export interface VerdictOptions {
 export interface TextOptions extends VerdictOptions {
   /** An evidence record (RFC 4998) in DER, from a stranger: it must be over the signed checkpoint, and hold at that time. */
   record?: Uint8Array;
-  /** Whether a sealed PDF is its document and the receipt: from {@link openSealedPdf}. */
+  /** Whether a PDF that holds the receipt is its document and that receipt: from {@link openSealedPdf}. */
   seal?: Finding;
 }
 
@@ -255,9 +264,50 @@ export function verifyReceiptText(
   return { ...verdictOn(checks, require), ...matched };
 }
 
-/** The verdict on a PDF in which no receipt was found. */
-export function undecided(seal: Finding): Verdict {
-  return verdictOn([{ name: 'seal', ...seal }]);
+export interface SealedPdfOptions extends Omit<TextOptions, 'seal'> {
+  /** Digests of the first bytes of the PDF. By default they are read in pieces. */
+  digestsOf?(bytes: number): Promise<DocumentDigests>;
+}
+
+/** The verdict on a PDF that holds its receipt. */
+export interface SealedPdfVerdict {
+  verdict: Verdict;
+  /** The text of the receipt in it; absent if there is none. */
+  receipt?: string;
+  /**
+   * The document that was sealed, if the verdict is good: so many of the first bytes of the PDF. Otherwise what was compared with the
+   * receipt. Absent without a receipt.
+   */
+  document?: DocumentDigests;
+}
+
+/**
+ * Verifies a PDF that holds its receipt: that receipt, the document that was sealed, and, in the check `seal`, that nothing else was added.
+ * Throws only what `pdf.read` and `digestsOf` throw.
+ */
+export async function verifySealedPdf(
+  pdf: PdfReader,
+  trustText: string,
+  { digestsOf = (bytes) => digestsOfFirst(pdf, bytes), ...options }: SealedPdfOptions = {},
+): Promise<SealedPdfVerdict> {
+  const { finding: seal, receipt, documentBytes = pdf.size } = await openSealedPdf(pdf);
+  if (receipt === undefined) return { verdict: verdictOn([{ name: 'seal', ...seal }]) };
+  const document = await digestsOf(documentBytes);
+  return {
+    verdict: verifyReceiptText(receipt, trustText, document, { ...options, seal }),
+    receipt,
+    document,
+  };
+}
+
+async function digestsOfFirst(pdf: PdfReader, bytes: number): Promise<DocumentDigests> {
+  const [short, long] = [runningDigest('sha256'), runningDigest('sha512')];
+  for (let from = 0; from < bytes; from += READ_BYTES) {
+    const piece = await pdf.read(from, Math.min(READ_BYTES, bytes - from));
+    short.update(piece);
+    long.update(piece);
+  }
+  return { sha256: toHex(short.digest()), sha512: toHex(long.digest()), bytes };
 }
 
 /** The findings, what the document matches, and what the evidence record proves. */

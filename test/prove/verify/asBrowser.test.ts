@@ -13,6 +13,7 @@ t.jobs = 2;
 for (const file of [
   'test/prove/verify/verify.test.ts',
   'test/prove/verify/fuzz.test.ts',
+  'test/prove/verify/sealedPdf.test.ts',
   'test/prove/verify/postQuantum.test.ts',
   'test/prove/verify/timestampCheck.test.ts',
   'test/asn1/evidenceRecordVerification.test.ts',

@@ -1,58 +1,24 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
-import { encodeReceipt } from '../../../src/manifest/receipt.ts';
-import { encodeTrust } from '../../../src/manifest/trustFile.ts';
 import { readerOf } from '../../../src/pdf/sourceReader.ts';
-import { planAttachment } from '../../../src/pdf/update/attach.ts';
-import { suffixOf } from '../../../src/pdf/update/suffix.ts';
 import { bufferSource } from '../../../src/pdf/window.ts';
 import { openSealedPdf } from '../../../src/prove/verify/sealedPdf.ts';
-import { type Verdict, verifyReceiptText } from '../../../src/prove/verify/verify.ts';
+import { verifySealedPdf } from '../../../src/prove/verify/verify.ts';
 import { appendRevision, onePage, pdfFile, stream } from '../../support/pdf.ts';
 import { digestsOf } from '../../support/receipts.ts';
 import { NOT_SEALABLE, SEALABLE } from '../../support/sealable.ts';
-import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../../support/sealing.ts';
+import {
+  makeSealedPdfs,
+  receiptOf,
+  SEALED_AT,
+  sealed,
+  SEALED_TRUST as trust,
+} from '../../support/sealedPdfs.ts';
 import { fc, mutations } from '../../support/seed.ts';
 
-const ORIGIN = 'seal.example.com/test/2026';
-const SEALED_AT = Date.parse('2026-03-04T05:06:08Z');
-const key = makeKey('ed25519', 'one');
-const { privateKey: _privateKey, ...logKey } = key;
-const trust = encodeTrust({
-  timestampAuthorities: [],
-  logs: [oneEpoch({ origin: ORIGIN, environment: 'env_test', quorum: 1, keys: [logKey] })],
-});
-
-/** The receipt of a document, or of the copy of another one. */
-async function receiptOf(document: Buffer, received?: Buffer): Promise<string> {
-  const content = received
-    ? makeContent({ document: digestsOf(received), sealedDocument: digestsOf(document) })
-    : makeContent({ document: digestsOf(document) });
-  const jobs = [makeJob('job_1', { content }), makeJob('job_2')] as const;
-  const [receipt] = await sealJobs({
-    jobs,
-    environment: 'test',
-    origin: ORIGIN,
-    keys: [key],
-    sealedAt: SEALED_AT,
-  });
-  assert.ok(receipt);
-  return encodeReceipt(receipt);
-}
-
-async function sealed(document: Buffer, receipt: string, sealedAt = SEALED_AT): Promise<Buffer> {
-  const plan = await planAttachment(readerOf(bufferSource(document)));
-  const suffix = suffixOf(plan, Buffer.from(receipt), sealedAt);
-  return Buffer.concat([document, suffix]);
-}
-
-const open = (file: Buffer) => openSealedPdf(readerOf(bufferSource(file)));
-
-async function verdictOn(file: Buffer): Promise<Pick<Verdict, 'outcome'> & Partial<Verdict>> {
-  const { receipt, documentBytes, finding } = await open(file);
-  if (receipt === undefined) return { outcome: finding.outcome === 'failed' ? 'bad' : 'unknown' };
-  return verifyReceiptText(receipt, trust, digestsOf(file.subarray(0, documentBytes)), { seal: finding });
-}
+const readerOver = (file: Buffer) => readerOf(bufferSource(file));
+const open = (file: Buffer) => openSealedPdf(readerOver(file));
+const verdictOn = async (file: Buffer) => (await verifySealedPdf(readerOver(file), trust)).verdict;
 
 const document = SEALABLE['a tree with limits'] ?? Buffer.alloc(0);
 const receipt = await receiptOf(document);
@@ -66,7 +32,7 @@ t.test('each document that can be sealed verifies, with a line for the seal', as
 });
 
 t.test('a copy without metadata can be sealed', async (t) => {
-  const copy = await receiptOf(document, Buffer.from('with metadata'));
+  const copy = await receiptOf(document, { received: Buffer.from('with metadata') });
   t.match(await verdictOn(await sealed(document, copy)), { outcome: 'good', matches: 'sealed_document' });
 });
 
@@ -162,4 +128,34 @@ t.test('a sealed PDF with any change is never good', async (t) => {
       { numRuns: mutations(5_000) },
     ),
   );
+});
+
+t.test('the verdict comes with the receipt, and the digests of the document', async (t) => {
+  for (const { name, pdf, outcome, original } of await makeSealedPdfs()) {
+    const { verdict, receipt, document } = await verifySealedPdf(readerOver(pdf), trust);
+    t.equal(verdict.outcome, outcome, name);
+    t.equal(verdict.checks[0]?.name, 'seal', name);
+    t.equal(receipt === undefined, document === undefined, name);
+    if (original !== undefined) t.strictSame(document, digestsOf(original), name);
+  }
+});
+
+t.test('a large document is hashed in pieces', async (t) => {
+  const large = pdfFile({ ...onePage(), 5: stream('', Buffer.alloc(3 << 20, '0 g ')) });
+  const file = await sealed(large, await receiptOf(large));
+  const reader = readerOver(file);
+  let longest = 0;
+  const read = (offset: number, length: number) => {
+    longest = Math.max(longest, length);
+    return reader.read(offset, length);
+  };
+  const { verdict, document } = await verifySealedPdf({ ...reader, read }, trust);
+  t.equal(verdict.outcome, 'good');
+  t.strictSame(document, digestsOf(large));
+  t.ok(longest <= 2 << 20);
+});
+
+t.test('what a verdict requires counts for a sealed PDF too', async (t) => {
+  const { verdict } = await verifySealedPdf(readerOver(good), trust, { require: ['time'] });
+  t.match(verdict, { outcome: 'unknown' });
 });
