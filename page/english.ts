@@ -13,10 +13,13 @@ export const english = {
     'Check whether exactly this document was sealed, when, and by whom. Choose its files, or drop them anywhere on this page. They stay on this computer: the page loads nothing, sends nothing, and works without a network.',
   noScript: 'This page checks the files in the browser. Allow its script to run, or use the program pdfseal.',
   slots: {
-    document: { name: 'Document', hint: 'The PDF, exactly as it was sealed. Several are fine.' },
+    document: {
+      name: 'Document',
+      hint: 'The PDF, exactly as it was sealed, or one that holds its receipt. Several are fine.',
+    },
     receipt: {
       name: 'Receipt',
-      hint: 'The .json file of the receipt or its bundle, or a .tlog-proof. Several are fine.',
+      hint: 'The .json file of the receipt or its bundle, or a .tlog-proof. Several are fine. A PDF can hold it.',
     },
     trust: {
       name: 'Trust file',
@@ -77,6 +80,7 @@ export const english = {
     ],
     within: (seconds: string) => `±\u00a0${seconds}\u00a0s`,
     unchanged: 'It has not changed since.',
+    attached: 'Its receipt is attached to it. Nothing else was added.',
     copyUnchanged: 'The copy has not changed since. It is not the document as the service received it.',
     ownWord: 'Only the service states this time: no time-stamp authority confirms it.',
     test: (name: Text): Text => [
@@ -193,6 +197,9 @@ export const english = {
     title: 'Files',
     name: 'Name',
     size: 'Size',
+    beginning: 'Sealed document',
+    attached: 'attached to the document',
+    save: 'Save the document without its receipt',
     sha256: 'SHA-256',
     sha512: 'SHA-512',
   },
@@ -234,6 +241,7 @@ export const english = {
     reference: 'Reference',
     noDocument: 'not among the files',
     noReceipt: 'no matching receipt among the files',
+    attached: 'attached to the document',
     details: 'Details',
     detailsOf: (name: string) => `Details of ${name}`,
   },

@@ -1,8 +1,8 @@
 import './withoutEval.ts';
 import { takeDropped, unfoldOnPaper } from './browser.ts';
 import { type Child, digest, element, fill, find, sentence, sign, value, wideSection } from './dom.ts';
-import { type Judged, judgeAll } from './judge.ts';
-import { bothTimes, detailsOf, headline, verdictOf } from './resultView.ts';
+import { judgeAll } from './judge.ts';
+import { bothTimes, detailsOf, headline, type Result, verdictOf } from './resultView.ts';
 import {
   type Assignment,
   assignRoles,
@@ -87,8 +87,8 @@ async function judge(): Promise<void> {
     if (faults.length > 0) showFaults(faults);
     else if (missing.length > 0) showMissing(missing);
     else {
-      const judged = await judgeParts(assignment, isOld);
-      if (judged) showJudged(judged, parts);
+      const results = await judgeParts(assignment, isOld);
+      if (results) showResults(results, parts);
     }
   } catch (error) {
     if (!isOld())
@@ -96,7 +96,7 @@ async function judge(): Promise<void> {
   }
 }
 
-async function judgeParts(assignment: Assignment, isOld: () => boolean): Promise<Judged | undefined> {
+async function judgeParts(assignment: Assignment, isOld: () => boolean): Promise<Result[] | undefined> {
   const { parts } = assignment;
   const documents = parts.filter(({ role }) => role === 'document');
   const bytes = documents.reduce((sum, { file }) => sum + file.size, 0);
@@ -108,13 +108,13 @@ async function judgeParts(assignment: Assignment, isOld: () => boolean): Promise
   });
 }
 
-function showJudged(judged: Judged, parts: readonly Part[]): void {
-  const [only] = judged.results;
-  const isSingle = judged.results.length === 1 && judged.alone.length === 0;
-  if (only !== undefined && isSingle) show(only.verdict.outcome, ...verdictOf(only, words));
-  else show(outcomeOf(judged), ...overviewOf(judged, words));
+function showResults(results: readonly Result[], parts: readonly Part[]): void {
+  const [only, second] = results;
+  const isSingle = only !== undefined && second === undefined;
+  if (isSingle) show(only.verdict.outcome, ...verdictOf(only, words));
+  else show(outcomeOf(results), ...overviewOf(results, words));
   const trust = parts.find(({ role }) => role === 'trust');
-  const details = only !== undefined && isSingle ? detailsOf(only, words) : [tableOf(judged, words)];
+  const details = isSingle ? detailsOf(only, words) : [tableOf(results, words)];
   fill(report, ...details, trust && trustOf(trust, words), protocol());
   report.hidden = false;
   outcome.scrollIntoView({ block: 'nearest' });

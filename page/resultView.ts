@@ -22,12 +22,19 @@ import { formatCount, localTime, utcTime, type Words } from './words.ts';
 
 /** A receipt, its document, and what follows from both. */
 export interface Result {
-  receipt: Part;
-  document?: Part & { digests: Digests };
+  /** Absent for a document without one. */
+  receipt?: Part;
+  /** The digests are those of the document that was sealed. */
+  document?: Part & { digests?: Digests };
+  /** Whether the document is a PDF that holds the receipt: then both are parts of one file. */
+  isSealedPdf?: true;
   record?: Part;
   verdict: Verdict;
   proven?: Proven;
 }
+
+/** How long a browser may take to begin with a copy. */
+const SAVE_MS = 60_000;
 
 type Evidence = NonNullable<Verdict['evidence']>;
 
@@ -192,28 +199,61 @@ function detailLine(name: string, detail: string): HTMLElement {
   return element('p', { class: 'detail' }, element('code', {}, name), ' ', value(detail));
 }
 
-function filesOf({ receipt, document, record }: Result, words: Words): HTMLElement {
+function filesOf(result: Result, words: Words): HTMLElement {
+  const { receipt, document, record, isSealedPdf } = result;
   const { files: names } = words;
-  const one = (part: Part, digests: [string, string | undefined][]) =>
+  const size = (bytes: number) => words.bytes(formatCount(bytes, words));
+  const one = (part: Part, ...more: [string, Child][]) =>
     element(
       'div',
       {},
       element('h3', {}, words.slots[part.role].name),
-      definitions([
-        [names.name, value(part.file.name)],
-        [names.size, words.bytes(formatCount(part.file.size, words))],
-        ...digests.map(([name, hex]): [string, Child] => [name, hex === undefined ? undefined : digest(hex)]),
-      ]),
+      definitions([[names.name, value(part.file.name)], [names.size, size(part.file.size)], ...more]),
     );
+  const hex = (text: string | undefined) => (text === undefined ? undefined : digest(text));
+  const digests = document?.digests;
   return element(
     'div',
     { class: 'files' },
     document &&
-      one(document, [
-        [names.sha256, document.digests.sha256],
-        [names.sha512, document.digests.sha512],
-      ]),
-    one(receipt, [[names.sha256, receipt.sha256]]),
-    record && one(record, [[names.sha256, record.sha256]]),
+      one(
+        document,
+        [names.beginning, isSealedPdf && digests && size(digests.bytes)],
+        [names.sha256, hex(digests?.sha256)],
+        [names.sha512, hex(digests?.sha512)],
+      ),
+    receipt && (isSealedPdf ? originalOf(result, words) : one(receipt, [names.sha256, hex(receipt.sha256)])),
+    record && one(record, [names.sha256, hex(record.sha256)]),
   );
+}
+
+/** The receipt in a PDF, and, if the verdict is good, the document without it. */
+function originalOf({ receipt, document, verdict }: Result, words: Words): HTMLElement {
+  const { files: names } = words;
+  const button = element('button', { type: 'button', class: 'strong' }, names.save);
+  button.addEventListener('click', () => {
+    const { file, digests } = document ?? {};
+    if (file && digests) save(file.slice(0, digests.bytes, 'application/pdf'), originalName(file.name));
+  });
+  return element(
+    'div',
+    {},
+    element('h3', {}, words.slots.receipt.name),
+    definitions([
+      [names.name, names.attached],
+      [names.sha256, receipt?.sha256 === undefined ? undefined : digest(receipt.sha256)],
+    ]),
+    verdict.outcome === 'good' ? button : undefined,
+  );
+}
+
+function originalName(name: string): string {
+  return `${name.replace(/\.pdf$/i, '').replace(/\.sealed$/i, '')}.original.pdf`;
+}
+
+/** The browser copies it from the file, without reading it into memory. */
+function save(content: Blob, name: string): void {
+  const href = URL.createObjectURL(content);
+  element('a', { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), SAVE_MS);
 }

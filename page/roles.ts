@@ -94,7 +94,9 @@ export async function assignRoles(given: readonly Given[], words: Words): Promis
   const count = (role: Role) => parts.filter((part) => part.role === role).length;
   const { records, faults: ofRecords } = assignRecords(parts, words);
   faults.push(...ofRecords);
-  const missing = ROLES.filter((role) => count(role) === 0 && !OPTIONAL.includes(role));
+  // A document may hold its receipt.
+  const isOptional = (role: Role) => OPTIONAL.includes(role) || (role === 'receipt' && count('document') > 0);
+  const missing = ROLES.filter((role) => count(role) === 0 && !isOptional(role));
   return { parts, records, faults, missing };
 }
 

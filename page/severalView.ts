@@ -1,30 +1,22 @@
-/** Shows several receipts in a table. Each row can be opened to show all details. */
+/** Shows several receipts in a table, and documents without one, so that they do not look as if they were verified. Each row can be opened to show all details. */
 import type { Verdict } from 'pdfseald/verify';
 import { bodyRow, type Child, element, headRow, sign, value, wideSection } from './dom.ts';
 import { detailsOf, headline, type Result, verdictOf } from './resultView.ts';
-import type { Part } from './roles.ts';
 import { type Story, sealedAt } from './story.ts';
 import { quoteName, shorten } from './text.ts';
 import { utcTime, type Words } from './words.ts';
 
-/** A document without a receipt gets a row too, so that it does not look as if it were verified. */
-export interface Several {
-  results: Result[];
-  alone: Part[];
-}
-
-export function outcomeOf({ results, alone }: Several): Verdict['outcome'] {
+export function outcomeOf(results: readonly Result[]): Verdict['outcome'] {
   const outcomes = results.map(({ verdict }) => verdict.outcome);
-  if (outcomes.includes('bad')) return 'bad';
-  return outcomes.includes('unknown') || alone.length > 0 ? 'unknown' : 'good';
+  return outcomes.includes('bad') ? 'bad' : outcomes.includes('unknown') ? 'unknown' : 'good';
 }
 
-export function overviewOf(several: Several, words: Words): Child[] {
-  const outcome = outcomeOf(several);
-  return headline(outcome, words.outcomes[outcome], storyOf(several, words), words);
+export function overviewOf(results: readonly Result[], words: Words): Child[] {
+  const outcome = outcomeOf(results);
+  return headline(outcome, words.outcomes[outcome], storyOf(results, words), words);
 }
 
-export function tableOf({ results, alone }: Several, words: Words): HTMLElement {
+export function tableOf(results: readonly Result[], words: Words): HTMLElement {
   const { several: names } = words;
   const columns = [
     names.verdict,
@@ -34,12 +26,7 @@ export function tableOf({ results, alone }: Several, words: Words): HTMLElement 
     names.reference,
     names.details,
   ];
-  const rows = [
-    ...results.flatMap((result, n) => rowsOf(result, `details-${n}`, columns, words)),
-    ...alone.map(({ file }) =>
-      bodyRow(columns, [verdictCell('unknown', words), value(file.name), names.noReceipt, '–', '–', '']),
-    ),
-  ];
+  const rows = results.flatMap((result, n) => rowsOf(result, `details-${n}`, columns, words));
   const table = element(
     'table',
     { class: 'several' },
@@ -50,11 +37,11 @@ export function tableOf({ results, alone }: Several, words: Words): HTMLElement 
   return wideSection(names.title, table);
 }
 
-function storyOf({ results, alone }: Several, { several: names }: Words): Story {
+function storyOf(results: readonly Result[], { several: names }: Words): Story {
   const count = (outcome: Verdict['outcome']) =>
     results.filter(({ verdict }) => verdict.outcome === outcome).length;
-  const all = results.length + alone.length;
-  const [good, bad, unknown] = [count('good'), count('bad'), count('unknown') + alone.length];
+  const all = results.length;
+  const [good, bad, unknown] = [count('good'), count('bad'), count('unknown')];
   if (good === all) return { lead: [names.all(all)], more: [] };
   const lead = good === 0 ? names.none(all) : names.some(good, all);
   const more = [...(bad > 0 ? [[names.bad(bad)]] : []), ...(unknown > 0 ? [[names.unknown(unknown)]] : [])];
@@ -64,7 +51,7 @@ function storyOf({ results, alone }: Several, { several: names }: Words): Story 
 /** The row, and the hidden one with its details. */
 function rowsOf(result: Result, id: string, columns: readonly string[], words: Words): HTMLElement[] {
   const { several: names } = words;
-  const { verdict, proven, document, receipt } = result;
+  const { verdict, proven, document, receipt, isSealedPdf } = result;
   const sealed = sealedAt(proven);
   const reference = proven?.statement.reference;
   const isNamed = verdict.outcome !== 'bad';
@@ -74,7 +61,7 @@ function rowsOf(result: Result, id: string, columns: readonly string[], words: W
       type: 'button',
       'aria-expanded': 'false',
       'aria-controls': id,
-      'aria-label': names.detailsOf(quoteName(receipt.file.name)),
+      'aria-label': names.detailsOf(quoteName((receipt ?? document)?.file.name ?? '')),
     },
     names.details,
   );
@@ -92,7 +79,7 @@ function rowsOf(result: Result, id: string, columns: readonly string[], words: W
   const row = bodyRow(columns, [
     verdictCell(verdict.outcome, words),
     document ? value(document.file.name) : names.noDocument,
-    value(receipt.file.name),
+    receipt === undefined ? names.noReceipt : isSealedPdf ? names.attached : value(receipt.file.name),
     isNamed && sealed ? utcTime(sealed.at, words) : '–',
     isNamed && reference !== undefined ? value(shorten(reference)) : '–',
     button,

@@ -31,6 +31,7 @@ const WEIGHT: readonly Check['name'][] = [
   'revocation',
   'times',
   'manifest',
+  'seal',
   'document',
   'witnesses',
   'evidence-record',
@@ -102,10 +103,15 @@ function tellGood(verdict: Verdict, proven: Proven, words: Words): Story {
   const { lead } = words;
   const { source } = proven.statement;
   const isCopy = verdict.matches === 'sealed_document';
+  const isSealedPdf = verdict.checks.some(({ name }) => name === 'seal');
   const sentence = isCopy ? lead.copy : source === 'audit' ? lead.audit : lead.sealed;
   return {
     lead: sentence(whenOf(proven, words), by(proven)),
-    more: [[isCopy ? lead.copyUnchanged : lead.unchanged], ...caveatsOf(proven, words)],
+    more: [
+      [isCopy ? lead.copyUnchanged : lead.unchanged],
+      ...(isSealedPdf ? [[lead.attached]] : []),
+      ...caveatsOf(proven, words),
+    ],
   };
 }
 

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Fixture, makeFixtures, makeRenewed } from '../support/receipts.ts';
+import { makeSealedPdfs, SEALED_TRUST } from '../support/sealedPdfs.ts';
 import { openPage } from './chromium.ts';
 import { AXE, FOCUSED, LAYOUT, VIOLATIONS } from './looks.ts';
 
@@ -52,6 +53,8 @@ t.test('the page', async (t) => {
     ...['altered', 'hostile', 'proof'].map((name) => put(`${name}.receipt`, fixtureOf(name).receipt)),
   ];
   const renewed = await makeRenewed();
+  const [sealed] = await makeSealedPdfs();
+  if (sealed === undefined) throw new Error('nothing was sealed');
   const states: [name: string, files: () => string[]][] = [
     ['empty', () => []],
     ['refused', () => [...filesOf(fixtureOf('good')), put('other.json', fixtureOf('sandbox').trust)]],
@@ -59,6 +62,7 @@ t.test('the page', async (t) => {
     ['bad', () => filesOf(fixtureOf('other document'))],
     ['post-quantum', () => filesOf(fixtureOf('post-quantum'))],
     ['renewed', () => [...filesOf(renewed.fixture), put('contract.pdf.ers', Buffer.from(renewed.record))]],
+    ['sealed PDF', () => [put('contract.sealed.pdf', sealed.pdf), put('trust.json', SEALED_TRUST)]],
     ['several', several],
   ];
 
@@ -138,7 +142,7 @@ t.test('the page', async (t) => {
     t.equal(await page.evaluate(`document.querySelector('.check details').open`), true);
     await page.evaluate(`document.querySelectorAll('#files button')[1].focus()`);
     await page.press('Space');
-    await page.until(`document.querySelector('#outcome').className === 'waiting'`);
+    await page.until(`document.querySelector('#outcome').className === 'unknown'`);
     const { name } = (await page.evaluate(FOCUSED)) as { name: string };
     t.equal(name, 'Start again', 'the focus is not lost with the file');
     await page.press('Enter');

@@ -573,7 +573,7 @@ t.test('the page', async (t) => {
   });
 
   t.strictSame(page.requests, [PAGE.href], 'it asked for nothing but itself');
-  t.ok(readFileSync(PAGE).length < 300_000, 'and is small enough for a letter');
+  t.ok(readFileSync(PAGE).length < 350_000, 'and is small enough for a letter');
   t.strictSame(page.complaints, []);
 
   await t.test('cannot send anything', async (t) => {

@@ -3,10 +3,11 @@ import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { BAD, CHECKS, UNKNOWN } from '../../../page/englishVerdicts.ts';
 import { type CheckName, REASONS, type Reason } from '../../../src/prove/verify/finding.ts';
-import { type Verdict, verifyReceiptText } from '../../../src/prove/verify/verify.ts';
+import { type Verdict, verifyReceiptText, verifySealedPdf } from '../../../src/prove/verify/verify.ts';
 import { pdfseal, runProgram } from '../../support/commands.ts';
 import { digestsOf, makeFixtures } from '../../support/receipts.ts';
-import type { Asked } from './judgeAsked.ts';
+import { makeSealedPdfs, SEALED_TRUST } from '../../support/sealedPdfs.ts';
+import { type Asked, type AskedPdf, blobReader } from './judgeAsked.ts';
 
 /** One receipt of an earlier version stands for all. */
 const fixtures = (await makeFixtures()).filter(({ name }) => !/^installation.* [2-9]$/.test(name));
@@ -15,15 +16,22 @@ const asked = fixtures.map(
 );
 const own = asked.map(({ receipt, trust, digests }) => verifyReceiptText(receipt, trust, digests));
 
+const sealedPdfs = await makeSealedPdfs();
+const ownOfPdfs: Verdict[] = [];
+for (const { pdf } of sealedPdfs)
+  ownOfPdfs.push((await verifySealedPdf(blobReader(pdf), SEALED_TRUST)).verdict);
+
 /** What each judge must say alike. */
 function linesOf({ outcome, checks }: Pick<Verdict, 'outcome' | 'checks'>) {
   return { outcome, checks: checks.map(({ name, outcome, code }) => [name, outcome, code]) };
 }
 
-function alike(t: Test, verdicts: readonly Pick<Verdict, 'outcome' | 'checks'>[]): void {
-  t.equal(verdicts.length, fixtures.length);
-  for (const [n, { name, outcome }] of fixtures.entries()) {
-    const [said, expected] = [verdicts[n], own[n]];
+type Said = readonly Pick<Verdict, 'outcome' | 'checks'>[];
+
+function alike(t: Test, verdicts: Said, of: { name: string; outcome: string }[] = fixtures, by = own): void {
+  t.equal(verdicts.length, of.length);
+  for (const [n, { name, outcome }] of of.entries()) {
+    const [said, expected] = [verdicts[n], by[n]];
     if (said === undefined || expected === undefined) throw new Error(name);
     t.equal(said.outcome, outcome, name);
     t.strictSame(linesOf(said), linesOf(expected), name);
@@ -61,29 +69,59 @@ t.test('the library says the same as it is exported, and as a browser runs it', 
   alike(t, JSON.parse(stdout));
 });
 
+t.test('a PDF that holds its receipt gets one verdict from command, library, browser and page', async (t) => {
+  const verdicts: Record<'command' | 'exported' | 'page', Verdict[]> = {
+    command: [],
+    exported: [],
+    page: [],
+  };
+  const exported = await import('pdfseald/verify');
+  const { judgeAll } = await pageJudge();
+  for (const { name, pdf, original } of sealedPdfs) {
+    const cwd = t.testdir({ 'sealed.pdf': pdf, 'trust.json': SEALED_TRUST });
+    const args = ['verify', 'sealed.pdf', '--trust', 'trust.json', '--original', 'original.pdf', '--json'];
+    const verdict: Verdict = JSON.parse((await pdfseal(args, { cwd })).stdout);
+    verdicts.command.push(verdict);
+    if (original !== undefined) t.strictSame(readFileSync(`${cwd}/original.pdf`), original, name);
+    verdicts.exported.push((await exported.verifySealedPdf(blobReader(pdf), SEALED_TRUST)).verdict);
+    const parts = [{ role: 'document', file: new File([Uint8Array.from(pdf)], 'sealed.pdf') }];
+    const [result, more] = await judgeAll({ parts, records: new Map() }, SEALED_TRUST, () => true);
+    t.equal(more, undefined);
+    if (result) verdicts.page.push(result.verdict);
+  }
+  for (const each of Object.values(verdicts)) alike(t, each, sealedPdfs, ownOfPdfs);
+  const preload = ['--disable-warning=ExperimentalWarning', '--import=./test/prove/verify/asBrowser.ts'];
+  const program = [process.execPath, ...preload, 'test/prove/verify/judgeAsked.ts'];
+  const input = sealedPdfs.map(({ pdf }): AskedPdf => ({ pdf: pdf.toString('base64'), trust: SEALED_TRUST }));
+  const { stdout, stderr } = await runProgram(program, { input: JSON.stringify(input) });
+  t.ok(stdout.startsWith('['), stderr);
+  alike(t, JSON.parse(stdout), sealedPdfs, ownOfPdfs);
+});
+
+const PAGE = new URL('../../../page/', import.meta.url);
+
 /** `judgeAll` of the page; its types are those of a browser. */
 interface PageJudge {
-  judgeAll(
-    given: object,
-    trust: string,
-    progress: () => boolean,
-  ): Promise<{ results: { verdict: Verdict }[] }>;
+  judgeAll(given: object, trust: string, progress: () => boolean): Promise<{ verdict: Verdict }[]>;
+}
+
+async function pageJudge(): Promise<PageJudge> {
+  return import(new URL('judge.ts', PAGE).href);
 }
 
 t.test('the page judges as the library does, and the page of the console asks the same judge', async (t) => {
-  const of = (path: string) => new URL(`../../../page/${path}`, import.meta.url);
-  const { judgeAll } = (await import(of('judge.ts').href)) as PageJudge;
+  const { judgeAll } = await pageJudge();
   const verdicts: Verdict[] = [];
   for (const { document, receipt, trust } of fixtures) {
     const parts = [
       { role: 'document', file: new File([document], 'document.pdf') },
       { role: 'receipt', file: new File([receipt], 'receipt.json'), text: receipt },
     ];
-    const { results } = await judgeAll({ parts, records: new Map() }, trust, () => true);
+    const results = await judgeAll({ parts, records: new Map() }, trust, () => true);
     verdicts.push(...results.map(({ verdict }) => verdict));
   }
   alike(t, verdicts);
-  const console = readFileSync(of('console/receipt.ts'), 'utf8');
+  const console = readFileSync(new URL('console/receipt.ts', PAGE), 'utf8');
   t.match(console, /^import \{ verifyReceiptText \} from 'pdfseald\/verify';$/m);
   t.match(console, /const verdict = verifyReceiptText\(receiptText, trustText, hashed\);/);
 });
@@ -105,6 +143,7 @@ const CHECKS_OF: Record<Reason, readonly CheckName[]> = {
   no_witness_policy: ['witnesses'],
   own_word: ['time-stamp'],
   proof_wrong: ['witnesses'],
+  receipt_missing: ['seal'],
   receipt_newer: ['receipt'],
   revocation_not_shown: ['revocation'],
   revoked: ['revocation'],
