@@ -114,6 +114,11 @@ export class BrowserPage {
       await this.#send('Input.dispatchDragEvent', { type, x: 50, y: 50, data });
   }
 
+  /** Has what the page saves put into this folder. */
+  async saveTo(folder: string): Promise<void> {
+    await this.#send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: folder });
+  }
+
   /** Presses a key, as a person would. */
   async press(key: string, modifiers = 0): Promise<void> {
     const text = { Enter: '\r', Space: ' ' }[key];
