@@ -4,8 +4,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { TORCHWOOD } from '../support/litewitness.ts';
-import { blocksUnder, pageAt } from '../support/manual.ts';
+import { blocksUnder, pageAt, ROOT } from '../support/manual.ts';
 import { programFile } from '../support/programs.ts';
+import { makeSealedPdfs, SEALED_TRUST } from '../support/sealedPdfs.ts';
 import { passes, paste, sealed } from './pastedCommands.ts';
 
 const dir = await sealed(t, 'ed25519');
@@ -53,6 +54,23 @@ t.test('other tools read the evidence record', async (t) => {
     .join('');
   t.match(printed, /Hash Algorithm: sha512/);
   t.equal(imprint.replace(/[ -]/g, ''), /^SHA2-512\(checkpoint\)= (.*)$/m.exec(printed)?.[1]);
+});
+
+t.test('the program verifies a PDF that holds its receipt', async (t) => {
+  const program = blocksUnder(pageAt('docs/verify.md'), 'From a program', 'js').at(-1) ?? '';
+  for (const { name, pdf, outcome, original } of await makeSealedPdfs()) {
+    const dir = t.testdir({
+      'verify.mjs': program,
+      'invoice.sealed.pdf': pdf,
+      'trust.json': SEALED_TRUST,
+      node_modules: { pdfseald: t.fixture('symlink', ROOT) },
+    });
+    const run = spawnSync(process.execPath, ['verify.mjs'], { cwd: dir, encoding: 'utf8' });
+    t.match(run, { status: 0, stderr: '' }, name);
+    const lines = run.stdout.trimEnd().split('\n');
+    t.match(lines[0], / seal /, name);
+    t.match(lines.at(-1), outcome === 'good' ? `good ${original?.length}` : `${outcome} `, name);
+  }
 });
 
 t.test('missing files are never good', async (t) => {
