@@ -17,6 +17,8 @@ export interface PlannersOptions {
 
 /** Small documents that are planned at the same time. Each takes a fraction of a millisecond. */
 const TOGETHER_MAX = 64;
+/** Enough that clients that take turns do not wait for a new stripper each time. */
+const SHARED_MAX = 8;
 /** If small documents take longer, one of them is the cause, and each is planned alone. */
 const TOGETHER_MS_MAX = 5_000;
 
@@ -55,7 +57,7 @@ export class Planners {
   async plan(source: Source, owner: Owner, msMax: number): Promise<AttachmentPlan> {
     if (!('encrypted' in source)) return this.#planAlone(source, owner, msMax);
     try {
-      return await this.#planTogether(source, owner);
+      return await this.#planTogether(source, owner, Math.min(TOGETHER_MS_MAX, msMax));
     } catch (error) {
       if (!(error instanceof StripperLost)) throw error;
       // Another document can be the cause.
@@ -64,13 +66,21 @@ export class Planners {
   }
 
   /** Has a small document planned behind others of its client, so that none waits for a process to wake up. */
-  async #planTogether(source: Source, { clientId, signal, isAwaited }: Owner): Promise<AttachmentPlan> {
+  async #planTogether(
+    source: Source,
+    { clientId, signal, isAwaited }: Owner,
+    msMax: number,
+  ): Promise<AttachmentPlan> {
     const waitMs = isAwaited ? this.#options.waitMs : undefined;
     using held = new DisposableStack();
     held.defer(await this.#together.take(clientId, { signal, waitMs }));
     const stripper = this.#sharedBy(clientId);
-    using _timer = setTimeout(() => stripper.kill(), TOGETHER_MS_MAX);
-    return await reading(source, (document) => stripper.plan(document));
+    using _timer = setTimeout(() => stripper.kill(), msMax);
+    const left = Promise.withResolvers<never>();
+    const leave = () => left.reject(signal?.reason);
+    signal?.addEventListener('abort', leave);
+    held.defer(() => signal?.removeEventListener('abort', leave));
+    return await Promise.race([reading(source, (document) => stripper.plan(document)), left.promise]);
   }
 
   #sharedBy(clientId: string): StripperProcess {
@@ -78,11 +88,12 @@ export class Planners {
     this.#shared.delete(clientId);
     const stripper = known === undefined || known.isLost ? new StripperProcess(this.#options.socket) : known;
     this.#shared.set(clientId, stripper);
-    for (const [client, unneeded] of this.#shared) {
-      if (this.#shared.size <= this.#options.max) break;
-      // Documents that it still has are planned elsewhere.
+    if (this.#shared.size > SHARED_MAX) {
+      const others = [...this.#shared].filter(([, one]) => one !== stripper);
+      const [client = '', unneeded] = others.find(([, one]) => !one.isBusy) ?? others[0] ?? [];
       this.#shared.delete(client);
-      unneeded.kill();
+      // Documents that it still has are planned alone.
+      unneeded?.kill();
     }
     return stripper;
   }

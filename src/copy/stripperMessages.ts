@@ -48,6 +48,7 @@ type EditMessage = [start: number, end: number, text: Edit['text']];
 
 /** A message from a stripper. The last one for a document is its plan or `refused`: why the task cannot be done with the document, or null. */
 export type StripperMessage =
+  | { ready: true } // the first message: what is lost after that can be lost by a document
   | { read: [position: number, length: number] }
   | { edits: EditMessage[] }
   | { plan: unknown } // an AttachmentPlan, for the receiver to check: its schema is not for the stripper, which may read no package
@@ -56,8 +57,9 @@ export type StripperMessage =
 /** Parses a message that may come from a compromised stripper; undefined if it is not valid. */
 export function parseMessage(message: unknown): StripperMessage | undefined {
   if (typeof message !== 'object' || message === null) return undefined;
-  const { read, edits, plan, refused } = message as { [name: string]: unknown };
+  const { ready, read, edits, plan, refused } = message as { [name: string]: unknown };
   if (isNumbers(read) && read.length === 2) return { read: read as [number, number] };
+  if (ready === true) return { ready };
   if (refused === null) return { refused };
   if (typeof refused === 'string')
     return { refused: refused.slice(0, WHY_CHARS_MAX).replaceAll(/[^ -~]/g, '?') };

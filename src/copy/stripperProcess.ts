@@ -68,7 +68,7 @@ export class StripperProcess {
   readonly #companion: Companion;
   readonly #tasks: Task[] = [];
   isLost = false;
-  /** Whether it ever asked for bytes. */
+  /** Whether it ever answered. */
   #hasBegun = false;
   #isSending = false;
 
@@ -112,6 +112,10 @@ export class StripperProcess {
     return promise;
   }
 
+  get isBusy(): boolean {
+    return this.#tasks.length > 0;
+  }
+
   kill(): void {
     this.#companion.kill();
   }
@@ -129,6 +133,10 @@ export class StripperProcess {
 
   /** False if a correct stripper would not send this message now. */
   #carryOut(message: StripperMessage, task: Task): boolean {
+    if ('ready' in message) {
+      this.#hasBegun = true;
+      return true;
+    }
     const { document, edits } = task;
     if ('read' in message) {
       const [position, length] = message.read;
@@ -151,12 +159,10 @@ export class StripperProcess {
     if ('plan' in message) {
       const { data } = attachmentPlan.safeParse(message.plan);
       if (data?.bytes !== document.bytes) return false;
-      this.#hasBegun = true;
       this.#tasks.shift();
       task.resolve({ edits, plan: data });
       return true;
     }
-    this.#hasBegun = true;
     this.#tasks.shift();
     if (message.refused === null) task.resolve(task);
     else task.reject(new NotStrippable(message.refused));

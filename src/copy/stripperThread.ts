@@ -27,6 +27,7 @@ let filled = 0;
 let given: TaskHead | undefined;
 /** Whether the main thread asks for the bytes of its document. Then nothing else may arrive. */
 let isAsking = false;
+let isReady = false;
 stream.on('data', (chunk: Buffer) => {
   for (let rest = chunk; rest.length > 0; ) {
     if (filled === next.length) return end(); // unexpected bytes
@@ -48,6 +49,8 @@ stream.on('data', (chunk: Buffer) => {
 });
 
 function begin(task: TaskHead): void {
+  if (!isReady) stream.write(encodeFrame({ ready: true } satisfies StripperMessage));
+  isReady = true;
   if (isGiven(task)) {
     given = task;
     expect(Buffer.alloc(task.documentBytes));
