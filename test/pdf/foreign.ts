@@ -27,6 +27,8 @@ export interface Outcome {
   /** Whether qpdf finds no fault in a document that is not encrypted. */
   clean: boolean;
   judged: string[];
+  /** Programs that show the document itself in two ways, if they look twice. */
+  unsteady: string[];
   faults: string[];
 }
 
@@ -39,7 +41,7 @@ export async function tryForeign(
   const document = readFileSync(path);
   const checked = await first.look(path);
   const clean = checked?.complaints === 0 && checked.isEncrypted === false;
-  const outcome: Outcome = { sealed: false, clean, judged: [], faults: [] };
+  const outcome: Outcome = { sealed: false, clean, judged: [], unsteady: [], faults: [] };
   let name: string;
   try {
     const plan = await planAttachment(readerOf(bufferSource(document)));
@@ -51,13 +53,17 @@ export async function tryForeign(
       : { ...outcome, faults: [`the planner failed: ${error}`] };
   }
   outcome.sealed = true;
-  const compare = (judge: Judge, before: View | undefined, after: View | undefined) => {
+  const compare = async (judge: Judge, before: View | undefined) => {
+    const after = await judge.look(sealedPath);
     if (before === undefined || after === undefined) return;
+    const isSteady = before.shows === after.shows || (await judge.look(path))?.shows === before.shows;
+    if (!isSteady) outcome.unsteady.push(judge.name);
+    const { shows } = isSteady ? after : before;
     outcome.judged.push(judge.name);
-    outcome.faults.push(...worse(before, after, name).map((what) => `${judge.name}: ${what}`));
+    outcome.faults.push(...worse(before, { ...after, shows }, name).map((what) => `${judge.name}: ${what}`));
   };
-  compare(first, checked, await first.look(sealedPath));
-  for (const judge of others) compare(judge, await judge.look(path), await judge.look(sealedPath));
+  await compare(first, checked);
+  for (const judge of others) await compare(judge, await judge.look(path));
   return outcome;
 }
 
@@ -67,10 +73,11 @@ function worse(before: View, after: View, name: string): string[] {
   if (after.complaints > before.complaints)
     faults.push(`${after.complaints} complaints after ${before.complaints}: ${after.said}`);
   if (before.shows !== after.shows) faults.push('it shows something else');
-  // A program that finds no attached files in a damaged document can find them in the sealed PDF, which has a new catalog.
-  if (after.files && before.files) {
-    const missing = [...before.files, name].filter((file) => !after.files?.includes(file));
-    if (missing.length > 0 && before.complaints === 0) faults.push(`it does not find ${missing.join(', ')}`);
+  if (before.files && after.files) {
+    // A program that repairs a document in its own way may find no receipt, and what it found before.
+    const wanted = before.complaints === 0 ? [...before.files, name] : before.files;
+    const missing = wanted.filter((file) => !after.files?.includes(file));
+    if (missing.length > 0) faults.push(`it does not find ${missing.join(', ')}`);
   }
   return faults;
 }
@@ -129,6 +136,7 @@ function rowsOf(all: Outcome[][]): [what: string, ...counts: number[]][] {
       `sealed, and judged by ${name} before and after`,
       ...count(({ judged }) => judged.includes(name)),
     ]),
+    ['shown in another way each time, also the document', ...count(({ unsteady }) => unsteady.length > 0)],
     ['worse than before', ...count(({ faults }) => faults.length > 0)],
     ...refusals,
     ...cleanRefusals.sort((a, b) => sum(b) - sum(a)),

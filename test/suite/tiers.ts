@@ -35,7 +35,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     'docs/{clients,clientCertificates,verifyEverywhere}',
     'journeys/{goReader,postQuantum}',
     'log/otherReaders',
-    'pdf/{attachedByOthers,corpus,hostile,signedByOthers}',
+    'pdf/{attachedByOthers,corpus,foreign,hostile,signedByOthers}',
     'prove/renewal/{lapsedRenewal,renewalPath}',
   ],
   'browsers but one': ['page/{access,page}', 'docs/html', 'console/screens/*', 'prove/verify/asBrowser'],
