@@ -190,11 +190,11 @@ function toConfig(text: string, file: string) {
 }
 
 function toConsole(
-  { listen, tls }: NonNullable<ConfigTables['console']>,
+  { listen, tls, ...others }: NonNullable<ConfigTables['console']>,
   besideAdmin: SocketPath,
   environment: string,
 ) {
-  return { listen: listen ?? besideAdmin, ...(tls && { tls: toConsoleTls(tls, environment) }) };
+  return { ...others, listen: listen ?? besideAdmin, ...(tls && { tls: toConsoleTls(tls, environment) }) };
 }
 
 /** Leaves out the people, whom a reload changes. Without a certificate, a person gets a page that says so. */

@@ -1,8 +1,9 @@
-/** The table `[console]` of the configuration: where people reach the console, and whose certificates open it. */
+/** The table `[console]` of the configuration: where people reach the console, what it gives them, and whose certificates open it. */
 import { PERSON_NAME_RULE, ROLES, readPersonName } from '../base/people.ts';
 import {
   adminAddress,
   choice,
+  flag,
   list,
   networkAddress,
   omissible,
@@ -26,6 +27,7 @@ const person = table({
 
 export const consoleTable = table({
   listen: omissible(adminAddress, 'console.sock in the folder of the administration socket'),
+  sealedPdfs: flag('whether administrators may download sealed PDFs from the console').prefault(false),
   tls: omissible(
     table({
       listen: networkAddress,

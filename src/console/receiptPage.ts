@@ -1,6 +1,7 @@
 /** The page of a job: its record, the verdict that the browser computes, and the files. */
 import { BoundedSet } from '../base/bounded.ts';
 import { toRfc3339 } from '../base/clock.ts';
+import type { Role } from '../base/people.ts';
 import type { Job, JobRecord, Outcome, Sealed } from '../job/job.ts';
 import { actBy } from '../store/acts.ts';
 import type { Batch } from '../store/store.ts';
@@ -15,7 +16,7 @@ import {
   type ScreenRequest,
   type ScreenRoute,
 } from './screen.ts';
-import type { Session } from './sessions.ts';
+import { reaches, type Session } from './sessions.ts';
 import type { Sources } from './sources.ts';
 import { card, definitions, figure, moment, sign, state } from './values.ts';
 
@@ -24,14 +25,29 @@ const JSON_TYPE = 'application/json';
 
 export function jobRoutes(sources: Sources): ScreenRoute[] {
   const { evidence } = sources;
-  const get = (path: string, answer: ScreenRoute['answer']) => reading(`/find/${path}`, answer);
-  const file = (name: string, type: string, read: (sealed: SealedJob, request: ScreenRequest) => Body) =>
-    get(`:id/${name}`, async (request): Promise<Download> => {
-      const sealed = await sealedJob(sources, request);
-      const body = await read(sealed, request);
-      if (body === undefined) throw new Refusal(404, words.noFile, words.noFileHow);
-      return { fileName: `${sealed.job.id}.${name}`, type, body };
-    });
+  const get = (path: string, answer: ScreenRoute['answer'], role?: Role) =>
+    reading(`/find/${path}`, answer, role);
+  const file = (
+    name: string,
+    type: string,
+    read: (sealed: SealedJob, request: ScreenRequest) => Body,
+    role?: Role,
+  ) =>
+    get(
+      `:id/${name}`,
+      async (request): Promise<Download> => {
+        const sealed = await sealedJob(sources, request);
+        const body = await read(sealed, request);
+        if (body === undefined) throw new Refusal(404, words.noFile, words.noFileHow);
+        return { fileName: `${sealed.job.id}.${name}`, type, body };
+      },
+      role,
+    );
+  /** The reading of a document is on record before any of it is sent. */
+  const document = async (body: Awaited<Body>, { job }: SealedJob, request: ScreenRequest) => {
+    if (body !== undefined) await recordReading(sources, job, request);
+    return body;
+  };
   return [
     get('trust.json', () => ({ fileName: 'trust.json', type: JSON_TYPE, body: evidence.trust() })),
     get(':id', (request) => jobPage(sources, request)),
@@ -43,13 +59,26 @@ export function jobRoutes(sources: Sources): ScreenRoute[] {
     file('ers', 'application/octet-stream', ({ batch }, { session }) =>
       evidence.record(batch, session.person.name),
     ),
-    file('document.pdf', 'application/pdf', async (sealed, request) => {
-      const copy = await evidence.copy(sealed.job);
-      if (copy !== undefined) await recordReading(sources, sealed.job, request);
-      return copy;
-    }),
+    file('sealed-pdf.suffix', 'application/octet-stream', ({ job, outcome }) =>
+      evidence.suffix(job, outcome),
+    ),
+    file('document.pdf', 'application/pdf', async (sealed, request) =>
+      document(await evidence.copy(sealed.job), sealed, request),
+    ),
+    file(
+      'sealed.pdf',
+      'application/pdf',
+      async (sealed, request) => {
+        if (!sources.givesSealedPdfs) throw new Refusal(403, words.sealedPdfsOff, words.sealedPdfsOffHow);
+        return document(await evidence.sealedPdf(sealed.job, sealed.outcome), sealed, request);
+      },
+      SEALED_PDF_ROLE,
+    ),
   ];
 }
+
+/** The role that may download sealed PDFs, if the configuration allows it at all. */
+const SEALED_PDF_ROLE = 'administrator';
 
 /** For each session, the jobs whose documents it has read most recently. One record of each is enough until the session ends. */
 const READ = new WeakMap<Session, BoundedSet<string>>();
@@ -100,7 +129,12 @@ async function jobPage(sources: Sources, request: ScreenRequest): Promise<Page> 
       main: html`${head(words.job)}${unsealed(outcome)}${facts(job, outcome)}`,
     };
   const { batch } = await sealedJob(sources, request);
-  const hasCopy = (await sources.evidence.copy(job)) !== undefined;
+  const { evidence } = sources;
+  const hasCopy = (await evidence.copy(job)) !== undefined;
+  const hasSuffix = job.content?.attachment !== undefined;
+  const hasSealedPdf = hasSuffix && (await evidence.sealedPdf(job, outcome)) !== undefined;
+  const { role } = request.session.person;
+  const givesSealedPdf = hasSealedPdf && sources.givesSealedPdfs && reaches(role, SEALED_PDF_ROLE);
   const { witnessed } = await sources.store.witnessing.get();
   const isWitnessed = (witnessed?.treeSize ?? 0) > outcome.leafIndex;
   return {
@@ -110,9 +144,9 @@ async function jobPage(sources: Sources, request: ScreenRequest): Promise<Page> 
 <section class="health" id="verdict" role="status" data-receipt="/find/${job.id}/receipt.json" data-trust="/find/trust.json" data-failed="${words.checkFailed}" data-failed-how="${words.checkFailedHow}"><p>${words.checking}</p><noscript><p>${words.checkNeedsScript}</p></noscript></section>
 <p class="small quiet">${words.checkedAgainst}</p>
 <div class="columns">
-${facts(job, outcome, batch)}
+${facts(job, outcome, { batch, hasSealedPdf })}
 <div class="group">
-${downloads(job, { hasCopy, isWitnessed, isStamped: batch.timestamp !== undefined })}
+${downloads(job, { hasCopy, hasSuffix, givesSealedPdf, isWitnessed, isStamped: batch.timestamp !== undefined })}
 ${card(words.compare, dropZone(words.compareDrop, words.dropNote))}
 </div>
 </div>
@@ -130,9 +164,15 @@ function unsealed(outcome: Exclude<Outcome, Sealed> | undefined): Html {
 ${outcome && html`<p class="long">${outcome.failure.message}</p>`}<p class="remedy">${how}</p></div></div></section>`;
 }
 
-function facts(job: Job, outcome: Outcome | undefined, batch?: Batch): Html {
+function facts(
+  job: Job,
+  outcome: Outcome | undefined,
+  { batch, hasSealedPdf }: { batch?: Batch; hasSealedPdf?: boolean } = {},
+): Html {
   const { factNames: names } = words;
   const { content } = job;
+  const whereabouts = hasSealedPdf === undefined ? 'waiting' : hasSealedPdf ? 'kept' : 'gone';
+  const sealedPdf = content?.attachment === undefined ? 'none' : whereabouts;
   const sha256 = content?.document.sha256 ?? job.checksumSha256;
   const pairs: [string, HtmlContent][] = [
     [names.sealed, batch && time(batch.sealedAt)],
@@ -148,6 +188,7 @@ function facts(job: Job, outcome: Outcome | undefined, batch?: Batch): Html {
     [names.bytes, content && words.bytes(figure(content.document.bytes))],
     [names.document, sha256 === undefined ? undefined : code(sha256)],
     [names.copy, content?.sealedDocument && code(content.sealedDocument.sha256)],
+    [names.sealedPdf, outcome?.kind !== 'failed' && content && words.sealedPdfs[sealedPdf]],
     [names.job, code(job.id)],
     [names.trace, code(job.traceId)],
     [names.leaf, outcome?.kind === 'sealed' ? words.leafOf(figure(outcome.leafIndex)) : undefined],
@@ -168,11 +209,13 @@ function scanOf({ content }: Job): HtmlContent {
 
 interface Offered {
   hasCopy: boolean;
+  hasSuffix: boolean;
+  givesSealedPdf: boolean;
   isStamped: boolean;
   isWitnessed: boolean;
 }
 
-function downloads(job: Job, { hasCopy, isStamped, isWitnessed }: Offered): Html {
+function downloads(job: Job, { hasCopy, hasSuffix, givesSealedPdf, isStamped, isWitnessed }: Offered): Html {
   const { files } = words;
   const item = (href: string, name: string, note: string) =>
     html`<li><a href="${href}" download>${name}</a> <span class="small quiet">${note}</span></li>`;
@@ -182,6 +225,8 @@ ${item(of('receipt.json'), files.receipt, files.receiptNote)}
 ${isWitnessed && item(of('bundle.json'), files.bundle, files.bundleNote)}
 ${isStamped && item(of('ers'), files.record, files.recordNote)}
 ${item(of('tlog-proof'), files.proof, files.proofNote)}
+${givesSealedPdf && item(of('sealed.pdf'), files.sealedPdf, files.sealedPdfNote)}
+${hasSuffix && item(of('sealed-pdf.suffix'), files.suffix, files.suffixNote)}
 ${hasCopy && item(of('document.pdf'), files.copy, files.copyNote)}
 ${item('/find/trust.json', files.trust, files.trustNote)}
 </ul></section>`;

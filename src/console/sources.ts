@@ -30,6 +30,8 @@ export interface Sources {
   backups: Pick<Backups, 'state' | 'ask'>;
   drills: Pick<Drills, 'takeOut' | 'putBack' | 'spare'>;
   evidence: SealedFiles;
+  /** Whether people may download sealed PDFs here. */
+  givesSealedPdfs: boolean;
   trailChecks: Pick<TrailChecks, 'begin' | 'isUnderWay' | 'last'>;
   /** As it is in force. */
   config: StoreParts['config'];
@@ -47,6 +49,10 @@ export interface SealedFiles {
   bundle(job: Job, outcome: Sealed, reader: string): Promise<string | undefined>;
   /** The copy without metadata; undefined where there is none, or no longer. Nothing is read before the first chunk is asked for. */
   copy(job: Job): Promise<AsyncIterable<Uint8Array> | undefined>;
+  /** What follows the document in its sealed PDF; undefined if none was requested. */
+  suffix(job: Job, outcome: Sealed): Promise<Uint8Array | undefined>;
+  /** The document with its receipt attached; undefined if none was requested, or the document is no longer kept. Read as a copy is. */
+  sealedPdf(job: Job, outcome: Sealed): Promise<AsyncIterable<Uint8Array> | undefined>;
   trust(): string;
 }
 

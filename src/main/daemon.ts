@@ -367,6 +367,7 @@ async function openConsole(
     settings: (how) => spelledSettings(live.settings(), how),
     verifier: () => createVerifier(trust(), { judgesDates: false }),
     evidence: sealedFilesOf({ store, trust, copies, retentionMs: retention.documentMs, time }),
+    givesSealedPdfs: config.console?.sealedPdfs === true,
     backups: new Backups({ stateDir, trail: store.trail, clock: systemClock }),
     epochActs: epochActsOf(store, { file: config.file, epochSeal }),
     // People with certificates are identified by the current configuration.

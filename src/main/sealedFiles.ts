@@ -2,13 +2,14 @@ import { systemClock } from '../base/clock.ts';
 import type { SealedFiles } from '../console/sources.ts';
 import { readVerified } from '../copy/copies.ts';
 import { type DocumentRouteOptions, keptCopy } from '../http/documentRoute.ts';
+import { beginningOf } from '../http/sealedPdfs.ts';
 import { encodeBundle } from '../manifest/bundle.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
 import { encodeTrust, type TrustFile } from '../manifest/trustFile.ts';
 import { RecordsInTurn } from '../prove/renewal/recordsInTurn.ts';
 import { pathsNow } from '../prove/renewal/renewalStandings.ts';
 import { EvidenceRecords } from '../prove/renewal/renewals.ts';
-import { readBundle, readReceipt, readTlogProof } from '../prove/trail/receipts.ts';
+import { readBundle, readReceipt, readSuffix, readTlogProof } from '../prove/trail/receipts.ts';
 import type { Store } from '../store/store.ts';
 
 export interface SealedFilesOptions extends Pick<DocumentRouteOptions, 'copies' | 'retentionMs' | 'time'> {
@@ -36,6 +37,17 @@ export function sealedFilesOf({ store, trust, copies, ...kept }: SealedFilesOpti
       const copy = digests && (await keptCopy(job, { store, ...kept }));
       if (digests === undefined || copy === undefined) return undefined;
       return readVerified(copies.file(copy, digests.bytes), digests.sha256);
+    },
+    suffix: (job, { leafIndex }) => readSuffix(store, job, leafIndex),
+    async sealedPdf(job, { leafIndex }) {
+      const suffix = await readSuffix(store, job, leafIndex);
+      const copy = suffix && (await keptCopy(job, { store, ...kept }));
+      if (suffix === undefined || copy === undefined) return undefined;
+      const { bytes, sha256 } = beginningOf(job);
+      return (async function* () {
+        yield* readVerified(copies.file(copy, bytes), sha256);
+        yield suffix;
+      })();
     },
     trust: () => encodeTrust(trust()),
   };

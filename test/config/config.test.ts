@@ -332,13 +332,18 @@ t.test('the administration listens on a socket, and on a loopback port if config
 t.test('the console listens next to the administration, or on loopback', async (t) => {
   const at = (lines: string) => parseConfig(`${MINIMAL}\n${lines}`, '/etc/pdfseal/test.toml').console;
   t.equal(at(''), undefined, 'there is none');
-  const beside = { listen: { path: '/etc/pdfseal/state/console.sock' } };
+  const beside = { sealedPdfs: false, listen: { path: '/etc/pdfseal/state/console.sock' } };
   t.strictSame(at('[console]'), beside);
   t.strictSame(at('[console]\n[admin]\nlisten = "unix:/run/x/admin.sock"'), {
+    sealedPdfs: false,
     listen: { path: '/run/x/console.sock' },
   });
-  t.strictSame(at('[console]\nlisten = "127.0.0.1:8402"'), { listen: { host: '127.0.0.1', port: 8402 } });
+  t.strictSame(at('[console]\nlisten = "127.0.0.1:8402"\nsealed_pdfs = true'), {
+    sealedPdfs: true,
+    listen: { host: '127.0.0.1', port: 8402 },
+  });
   t.strictSame(at('[console]\nlisten = "unix:console.sock"'), {
+    sealedPdfs: false,
     listen: { path: '/etc/pdfseal/console.sock' },
   });
   for (const address of ['0.0.0.0:8402', 'seal.example.com:8402', '8402'])

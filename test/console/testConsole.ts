@@ -162,6 +162,7 @@ export async function openTestConsole(
     store,
     verifier: () => undefined,
     evidence: evidenceIn(store),
+    givesSealedPdfs: false,
     epochs: () => sampleEpochs(),
     config: () =>
       ({

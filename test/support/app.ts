@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import type { Test } from 'tap';
 import { systemClock } from '../../src/base/clock.ts';
 import { createLogger } from '../../src/base/logger.ts';
-import { openCopies } from '../../src/copy/copies.ts';
+import { type Copies, openCopies } from '../../src/copy/copies.ts';
 import { type HashPoolOptions, openHashPool } from '../../src/hash/pool.ts';
 import { type App, type AppParts, createApp } from '../../src/http/app.ts';
 import { type HttpServer, listen, type ServerOptions } from '../../src/http/server.ts';
@@ -69,6 +69,7 @@ export interface TestApp {
   fatal: unknown[];
   /** Folder of the copies. */
   documentsDir: string;
+  copies: Copies;
   /** The number of documents that are kept, in whatever files. */
   kept(): number;
   /** Issues a key and gives it away. */
@@ -209,6 +210,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     log,
     fatal,
     documentsDir,
+    copies,
     kept: () => copies.usage.documents,
     issue,
   };
