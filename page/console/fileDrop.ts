@@ -1,12 +1,19 @@
-/** A document that is chosen, or dropped anywhere on the page: it is hashed locally and not sent. */
+/** A document that is chosen, or dropped anywhere on the page: it is hashed locally and not sent. In a PDF that holds its receipt, the document that was sealed is hashed. */
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import { openSealedPdf } from 'pdfseald/verify';
 import { takeDropped } from '../browser.ts';
 import { find } from '../dom.ts';
 import { type Digests, digestFile } from '../hashing.ts';
 
-/** A file and its digests. The file itself is not sent. */
+/** A file and the digests of its document. The file itself is not sent. */
 export interface Hashed extends Digests {
   name: string;
+  /** For a PDF that holds its receipt: the digest of that receipt, and whether nothing else was added. */
+  attached?: { receiptSha256: string; seal: SealedPdf['finding'] };
 }
+
+type SealedPdf = Awaited<ReturnType<typeof openSealedPdf>>;
 
 export function takeFiles(then: (hashed: Hashed) => void | Promise<void>): void {
   const zone = find('#drop', HTMLElement);
@@ -26,14 +33,21 @@ export function takeFiles(then: (hashed: Hashed) => void | Promise<void>): void 
     bar.hidden = false;
     bar.value = 0;
     try {
-      const digests = await digestFile(file, (done) => {
+      const read = async (offset: number, length: number) => {
+        if (isOld()) throw new Error('another file was dropped');
+        return new Uint8Array(await file.slice(offset, offset + length).arrayBuffer());
+      };
+      const pdf = await openSealedPdf({ size: file.size, read });
+      const { receipt, finding: seal, documentBytes = file.size } = pdf;
+      const digests = await digestFile(file.slice(0, documentBytes), (done) => {
         if (isOld()) return false;
-        bar.value = done / file.size;
+        bar.value = done / documentBytes;
         return true;
       });
       if (digests === undefined || isOld()) return;
       work.textContent = '';
-      await then({ name: file.name, ...digests });
+      const receiptSha256 = receipt === undefined ? '' : bytesToHex(sha256(utf8ToBytes(receipt)));
+      await then({ name: file.name, ...digests, ...(receipt && { attached: { receiptSha256, seal } }) });
     } catch {
       if (isOld()) return;
       work.className = 'bad';

@@ -1,4 +1,5 @@
 /** The script of the screen Find: searches for a document by its digest, and saves the digest for the page of its receipt. */
+import '../withoutEval.ts';
 import { takeFiles } from './fileDrop.ts';
 import { remember } from './lastFile.ts';
 

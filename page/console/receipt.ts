@@ -54,7 +54,8 @@ async function start(): Promise<void> {
 
 /** Shows what follows from the receipt, and from the document if there is one. */
 function show(receiptText: string, trustText: string, hashed: Hashed | undefined): void {
-  const verdict = verifyReceiptText(receiptText, trustText, hashed);
+  const seal = hashed?.attached && sealOf(hashed.attached, receiptText);
+  const verdict = verifyReceiptText(receiptText, trustText, hashed, seal && { seal });
   const proven = provenBy(receiptText, trustText, verdict);
   const result: Result = {
     receipt: partOf('receipt', receiptText),
@@ -75,6 +76,14 @@ function show(receiptText: string, trustText: string, hashed: Hashed | undefined
     element('div', { class: 'columns' }, signers, checks),
     trustOf(partOf('trust', trustText), words),
   );
+}
+
+/** The finding about a PDF that holds its receipt is about that receipt, which need not be the one of this page. */
+function sealOf({ receiptSha256, seal }: NonNullable<Hashed['attached']>, receiptText: string) {
+  const isOwn = receiptSha256 === bytesToHex(sha256(utf8ToBytes(receiptText)));
+  return isOwn
+    ? seal
+    : { outcome: 'unknown' as const, detail: 'it holds another receipt than that of this page' };
 }
 
 function partOf(role: Role, text: string, name = `${role}.json`): Part {

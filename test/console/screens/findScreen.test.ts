@@ -5,7 +5,9 @@ import t, { type Test } from 'tap';
 import type { ReceivedJob, Sealed } from '../../../src/job/job.ts';
 import { verifyReceiptText } from '../../../src/prove/verify/verify.ts';
 import type { BrowserPage } from '../../page/chromium.ts';
+import { onePage, pdfFile } from '../../support/pdf.ts';
 import { HOSTILE } from '../../support/receipts.ts';
+import { receiptOf, sealed } from '../../support/sealedPdfs.ts';
 import { makeContent } from '../../support/sealing.ts';
 import { SEALED_AT } from '../../support/wholeStore.ts';
 import { digestsOf, jobOf, openSealedStore, type SealedStore, sealFirst } from '../sealedStore.ts';
@@ -24,8 +26,8 @@ interface Sought extends SealedStore {
 
 /** Some jobs that are sealed, one that failed, and one that waits. */
 async function openFind(t: Test): Promise<Sought> {
-  const sealed = await openSealedStore(t, CLIENTS);
-  const { store } = sealed;
+  const found = await openSealedStore(t, CLIENTS);
+  const { store } = found;
   const contract = jobOf(DOCUMENT, { customerReference: 'Contract 2026/17', purpose: 'contracts' });
   const hostile = jobOf(Buffer.from('other'), {
     clientId: CLIENTS[2] ?? '',
@@ -47,8 +49,8 @@ async function openFind(t: Test): Promise<Sought> {
   for (const job of [failed, waiting]) await store.jobs.accept(job);
   const failure = { code: 'virus_scan_failed', message: 'A virus was found.', failedAt: SEALED_AT } as const;
   await store.jobs.fail(failed.id, failure);
-  const test = await openTestConsole(t, sealed);
-  return { ...sealed, test, contract, hostile };
+  const test = await openTestConsole(t, found);
+  return { ...found, test, contract, hostile };
 }
 
 const VERDICT = `document.querySelector('#verdict')`;
@@ -96,6 +98,54 @@ t.test('dropping a document leads from the login to its receipt in three clicks 
   t.match(await textOf(page, '#results'), new RegExp(`Nothing found.*${digestsOf(CHANGED).sha256}`, 's'));
   await page.drop(dir);
   await page.until(`document.querySelector('#drop-work').textContent.includes('cannot be read')`);
+  t.strictSame(page.complaints, []);
+});
+
+t.test('a sealed PDF leads to its receipt, and is judged with its seal', async (t) => {
+  const original = pdfFile(onePage());
+  const own = await openSealedStore(t, ['billing']);
+  const jobs = [original, DOCUMENT].map((one) => jobOf(one, { clientId: 'billing' })) as [
+    ReceivedJob,
+    ReceivedJob,
+  ];
+  const [job, other] = jobs;
+  await sealFirst(own.store, jobs);
+  const { outcome } = (await own.store.jobs.get(job.id)) ?? {};
+  const receipt = await own.evidence.receipt(job, outcome as Sealed);
+  const pdf = await sealed(original, receipt, Date.parse(JSON.parse(receipt).sealed_at));
+  const dir = t.testdir({ 'sealed.pdf': pdf, 'more.pdf': Buffer.concat([pdf, Buffer.from('%')]) });
+  const test = await openTestConsole(t, own);
+  const page = await test.browse(t, 'auditor');
+  for (const [name, tone, said] of [
+    ['sealed.pdf', 'good', /Good.*not changed.*Its receipt is attached/s],
+    ['more.pdf', 'bad', /Bad.*This PDF was changed after it was sealed/s],
+  ] as const) {
+    await page.navigate(`${test.url}/find`);
+    await page.drop(join(dir, name));
+    await page.until(`location.pathname === '/find/${job.id}' && document.readyState === 'complete'`);
+    await settled(page);
+    t.match(await page.evaluate(`${VERDICT}.className`), tone, name);
+    t.match(await textOf(page, '#verdict'), said, name);
+    const checks = (await page.evaluate(SHOWN_CHECKS)) as string[][];
+    t.strictSame(checks[0]?.slice(0, 2), ['seal', tone === 'good' ? 'passed' : 'failed'], name);
+  }
+  await page.drop(join(dir, 'sealed.pdf'));
+  await page.until(`${VERDICT}.className.includes('good')`);
+  await page.navigate(`${test.url}/find/${other.id}`);
+  await settled(page);
+  t.match(await textOf(page, '#verdict'), /The receipt alone/, 'on another page it counts for nothing');
+  await page.drop(join(dir, 'sealed.pdf'));
+  await page.until(`${VERDICT}.className.includes('bad')`);
+  t.match(await textOf(page, '#verdict'), /This is not the document of this receipt/);
+  const foreign = await sealed(original, await receiptOf(original));
+  writeFileSync(join(dir, 'foreign.pdf'), foreign);
+  await page.navigate(`${test.url}/find/${job.id}`);
+  await settled(page);
+  await page.drop(join(dir, 'foreign.pdf'));
+  await page.until(`${VERDICT}.className.includes('warning')`);
+  const [seal, , passed] = (await page.evaluate(SHOWN_CHECKS)) as string[][];
+  t.strictSame(seal?.slice(0, 2), ['seal', 'unknown'], 'the receipt in it is another one');
+  t.strictSame(passed?.slice(0, 2), ['document', 'passed']);
   t.strictSame(page.complaints, []);
 });
 

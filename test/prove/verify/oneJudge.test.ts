@@ -123,7 +123,10 @@ t.test('the page judges as the library does, and the page of the console asks th
   alike(t, verdicts);
   const console = readFileSync(new URL('console/receipt.ts', PAGE), 'utf8');
   t.match(console, /^import \{ verifyReceiptText \} from 'pdfseald\/verify';$/m);
-  t.match(console, /const verdict = verifyReceiptText\(receiptText, trustText, hashed\);/);
+  t.match(
+    console,
+    /const verdict = verifyReceiptText\(receiptText, trustText, hashed, seal && \{ seal \}\);/,
+  );
 });
 
 /** The checks that can be open for each reason. */
