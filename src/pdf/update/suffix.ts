@@ -2,7 +2,7 @@
  * The revision that attaches a receipt to a document, `pdfseal-suffix/1`. The same plan, receipt and time give the same bytes, for as long
  * as there are verifiers: another form gets another name. Nothing in it is compressed, because compressors differ between versions.
  */
-import { concatBytes, fromBinary } from '../../base/bytes.ts';
+import { concatBytes, fromBinary, toHex } from '../../base/bytes.ts';
 
 export const SUFFIX_FORMAT = 'pdfseal-suffix/1';
 
@@ -37,8 +37,9 @@ const OFFSET_BYTES = 5;
 
 /** How the object of a receipt begins: what follows is its length. */
 export const RECEIPT_MARK = '<< /Type /EmbeddedFile /Subtype /application#2Fjson /Params << /Size ';
-/** What follows the mark, up to the receipt. */
-export const RECEIPT_HEAD = /^(\d{1,8}) \/ModDate \(D:\d{14}Z\) >> \/Length \1 >>\nstream\n/;
+/** What follows the mark, up to the digits of the receipt. */
+export const RECEIPT_HEAD =
+  /^(\d{1,8}) \/ModDate \(D:\d{14}Z\) >> \/Filter \/ASCIIHexDecode \/Length \d{1,9} >>\nstream\n/;
 
 /** The bytes to append to the document. */
 export function suffixOf(plan: AttachmentPlan, receipt: Uint8Array, sealedAtMs: number): Uint8Array {
@@ -56,8 +57,11 @@ export function suffixOf(plan: AttachmentPlan, receipt: Uint8Array, sealedAtMs: 
   };
   write(catalog.number, catalog.generation, fromBinary(catalog.text));
   const { length } = receipt;
-  const head = `${RECEIPT_MARK}${length} /ModDate (${dateOf(sealedAtMs)}) >> /Length ${length} >>\nstream\n`;
-  write(first, 0, fromBinary(head), receipt, fromBinary('\nendstream'));
+  // Hexadecimal, because a reader that repairs would take what a receipt quotes for objects.
+  const digits = `${toHex(receipt)}>`;
+  const date = dateOf(sealedAtMs);
+  const entries = `${length} /ModDate (${date}) >> /Filter /ASCIIHexDecode /Length ${digits.length} >>`;
+  write(first, 0, fromBinary(`${RECEIPT_MARK}${entries}\nstream\n${digits}\nendstream`));
   for (const [n, text] of plan.objects.entries()) write(first + 1 + n, 0, fromBinary(text));
   const start = offset;
   const next = first + 1 + plan.objects.length;

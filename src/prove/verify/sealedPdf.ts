@@ -1,5 +1,5 @@
 /** A PDF that holds its receipt: finds the receipt, and proves that the seal changed nothing else. */
-import { bytesEqual, concatBytes, fromUtf8, toBinary } from '../../base/bytes.ts';
+import { bytesEqual, concatBytes, fromHex, fromUtf8, toBinary } from '../../base/bytes.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { encodeReceipt } from '../../manifest/receipt.ts';
 import { parseReceipt, type ReceivedReceipt } from '../../manifest/received.ts';
@@ -71,7 +71,7 @@ async function lastReceipt(reader: PdfReader): Promise<Uint8Array | undefined> {
     const head = RECEIPT_HEAD.exec(toBinary(await reader.read(at, HEAD_BYTES)));
     const length = Number(head?.[1]);
     if (head === null || length > RECEIPT_BYTES_MAX) return undefined;
-    return reader.read(at + head[0].length, length);
+    return fromHex(toBinary(await reader.read(at + head[0].length, 2 * length)));
   }
   return undefined;
 }
