@@ -164,6 +164,53 @@ export function changed(file: Buffer, from: string | RegExp, to: string): Buffer
 }
 
 const plain = pdfFile(onePage());
+/** Another document in the same file. */
+const second = {
+  9: '<< /Type /Cat#61log /Pages 11 0 R >>',
+  11: '<< /Type /Pages /Kids [12 0 R] /Count 1 >>',
+  12: String(onePage()[3]).replace('4 0 R', '13 0 R').replace('/Parent 2', '/Parent 11'),
+  13: stream('', Buffer.from('BT /F1 24 Tf 20 100 Td (Other) Tj ET')),
+};
+/** Poppler repairs it, because an object is not there. */
+const repaired = { ...onePage('/URI 99 0 R /OCProperties 99 0 R'), ...second };
+const otherCatalog = '<< /Type /Catalog /Pages 11 0 R >>';
+
+/** A file with something in it before the place of `before`, and its cross-references moved. */
+function withInserted(file: Buffer, before: string, text: string): Buffer {
+  const whole = file.toString('latin1');
+  const at = whole.lastIndexOf(before);
+  const moved = (offset: string) => (Number(offset) < at ? Number(offset) : Number(offset) + text.length);
+  return Buffer.from(
+    (whole.slice(0, at) + text + whole.slice(at))
+      .replaceAll(/^(\d{10})(?= 00000 n )/gm, (offset) => String(moved(offset)).padStart(10, '0'))
+      .replaceAll(/startxref\n([1-9]\d*)/g, (_, offset) => `startxref\n${moved(offset)}`)
+      .replace(/\/L \d{10}/, `/L ${String(whole.length + text.length).padStart(10, '0')}`),
+    'latin1',
+  );
+}
+
+/** A catalog that only readers of hidden sections see. */
+function hiddenCatalog(): Buffer {
+  const { 1: catalog, ...others } = onePage();
+  const base = pdfFile({ ...others, 7: objectStream({ 1: String(catalog) }, { compressed: false }) });
+  const rows = Buffer.from([2, 0, 7, 0]);
+  const section = `6 0 obj\n${stream('/Type /XRef /W [1 2 1] /Index [1 1] /Size 21 /Root 1 0 R', rows).toString('latin1')}\nendobj\n`;
+  const at = base.lastIndexOf('xref\n0 1');
+  return changed(
+    withInserted(base, 'xref\n0 1', section),
+    '/Root 1 0 R  >>',
+    `/Root 1 0 R /XRefStm ${at} >>`,
+  );
+}
+
+/** An object stream that has the catalog twice: readers differ in which they take. */
+function twiceInStream(): Buffer {
+  const { 9: _other, ...others } = second;
+  const packed = { 1: String(catalog), 9: otherCatalog };
+  const file = packedFile({ ...rest, 2: String(pages), ...others }, packed, { compressed: false });
+  return changed(file, 'stream\n1 0 9', 'stream\n1 0 1');
+}
+
 /** A stream that draws over the page, and whose dictionary is read as something else. */
 const drawing = (entries: string) => stream(entries, Buffer.from('1 g 0 0 200 200 re f'));
 /** A page that also shows another object. */
@@ -266,6 +313,67 @@ export const NOT_SEALABLE = {
   'another catalog within a stream': [
     pdfFile({ ...onePage(), 5: stream('', Buffer.from('\n1 0 obj\n<< /Type /Catalog >>\nendobj\n')) }),
     /another catalog/,
+  ],
+  'another catalog after a comment': [
+    withInserted(pdfFile(repaired), 'xref\n0 1', `1 %\n0 obj\n${otherCatalog}\nendobj\n`),
+    /another catalog/,
+  ],
+  'another catalog after many spaces': [
+    withInserted(pdfFile(repaired), 'xref\n0 1', `1${' '.repeat(30)}0 obj\n${otherCatalog}\nendobj\n`),
+    /another catalog/,
+  ],
+  'a later trailer with a comment': [
+    withInserted(pdfFile(repaired), 'xref\n0 1', 'trailer\n<< /Root%\n9 0 R >>\n'),
+    /another catalog/,
+  ],
+  'a later trailer with an escaped name': [
+    withInserted(pdfFile(repaired), 'xref\n0 1', 'trailer\n<< /R#6fot 9 0 R >>\n'),
+    /another catalog/,
+  ],
+  'a later trailer with many spaces': [
+    withInserted(pdfFile(repaired), 'xref\n0 1', `trailer\n<< /Root${' '.repeat(30)}9 0 R >>\n`),
+    /another catalog/,
+  ],
+  'a catalog after a digit': [
+    withInserted(pdfFile(repaired), '1 0 obj\n<< /Type /Catalog', `1 0 obj\n${otherCatalog}\nendobj\n4`),
+    /^object 1 begins within a word$/,
+  ],
+  'a catalog that does not begin a line': [
+    withInserted(pdfFile(repaired), '1 0 obj\n<< /Type /Catalog', `1 0 obj\n${otherCatalog}\nendobj\n% `),
+    /does not begin a line/,
+  ],
+  'a catalog that some readers do not see': [hiddenCatalog(), /catalog is hidden/],
+  'a catalog twice in a stream': [twiceInStream(), /has an object twice/],
+  'a catalog that quotes a page': [
+    pdfFile({
+      ...repaired,
+      1: `<< /Type /Catalog /Pages 2 0 R /Lang (\n3 0 obj\n${second[12]}\nendobj\n) >>`,
+    }),
+    /quotes other objects/,
+  ],
+  'an identifier that quotes a page': [
+    pdfFile(repaired, `/ID [(\n3 0 obj\n${second[12]}\n) <02>]`),
+    /quotes other objects/,
+  ],
+  'a trailer that is encrypted for some readers': [
+    pdfFile(onePage(), '/Encrypt#00 5 0 R'),
+    /a name that not all readers read alike/,
+  ],
+  'numbers that some readers count from 0': [
+    changed(plain, /\n1 1\n\d{10} 00000 n/, '\n1 1\n0000000000 00001 f'),
+    /begins at 1/,
+  ],
+  'a sign at the front': [
+    withInserted(linearizedFile(), '7 0 obj', '+'),
+    /does not begin with an object|within a word/,
+  ],
+  'an end of an object within the first': [
+    withInserted(linearizedFile(), '/H [', '/X (endobj) '),
+    /beginning is damaged/,
+  ],
+  'a page at the front that is not a whole number': [
+    withInserted(linearizedFile(), '/H [', '/P 1.0 '),
+    /beginning is damaged/,
   ],
   'another catalog in an earlier revision': [
     changed(appendRevision(pdfFile({ ...onePage(), 9: '<< >>' }), { 4: '<< >>' }), '/Root 1', '/Root 9'),

@@ -19,9 +19,9 @@ export type { PdfReader } from './fileText.ts';
 
 const DESCRIPTION = 'Receipt of the seal. Verify with: pdfseal verify, or the verification page.';
 const RECEIPT_NUMBER_MAX = 999_999;
-/** What a cross-reference table and a cross-reference stream of ours can say. */
 /** What is copied to the end of the file must not redefine anything for a reader that repairs, such as from within a string. */
 const OTHER_OBJECT = /[\0\t\n\f\r 0-9]obj|endobj|endstream|trailer|startxref/;
+/** What a cross-reference table and a cross-reference stream of ours can say. */
 const OFFSET_MAX = { table: 10 ** 10, stream: 2 ** 40 } as const;
 
 /** Reads what must be kept of a document to attach a receipt later. Throws NotSealable if that cannot be done with certainty. */
@@ -68,9 +68,9 @@ export async function planAttachment(reader: PdfReader): Promise<AttachmentPlan>
     section: newest.form,
     trailer: `/Root ${number} ${generation} R ${kept.join('')}/Prev ${newest.at}`,
   };
-  if (free + objects.length + 1 > OBJECT_NUMBER_MAX)
   if ([plan.catalog.text, ...objects, plan.trailer].some((text) => OTHER_OBJECT.test(text)))
     throw new NotSealable('its catalog, or its list of attached files, quotes other objects', number);
+  if (free + objects.length + 1 > OBJECT_NUMBER_MAX)
     throw new NotSealable('it has as many objects as a document can have');
   if (fromUtf8(JSON.stringify(plan)).length > PLAN_BYTES_MAX)
     throw new NotSealable(

@@ -58,6 +58,8 @@ export async function readSections(file: FileText): Promise<XrefSection[]> {
     const section = await readSection(file, at);
     const hidden = section.form === 'table' ? offsetIn(section, 'XRefStm') : undefined;
     if (hidden !== undefined) section.hidden = await readStream(file, hidden);
+    // Some readers go on there.
+    if (section.hidden?.trailer.has('Prev')) throw new NotSealable('its hidden cross-references name others');
     for (const one of [section, section.hidden]) {
       if (one === undefined) continue;
       if (visited.has(one.at)) throw new NotSealable('its cross-reference sections form a circle');
@@ -262,15 +264,10 @@ class SectionBuilder {
   }
 
   build({ at, form, trailer, text }: Pick<XrefSection, 'at' | 'form' | 'trailer' | 'text'>): XrefSection {
-    const [first] = this.#runs;
-    // Some readers take such a table for one that begins at 0.
-    if (
-      form === 'table' &&
-      first?.first === 1 &&
-      this.#kinds[0] === KIND.free &&
-      this.#rests[0] === GENERATION_MAX
-    )
-      this.refuse('begins at 1, with the entry of 0');
+    // Some readers take such numbers for those from 0.
+    const isShifted = (run: XrefSection['runs'][number]) =>
+      run.first === 1 && run.count > 0 && this.#kinds[run.from] === KIND.free;
+    if (form === 'table' && this.#runs.some(isShifted)) this.refuse('begins at 1, with the entry of 0');
     const runs = this.#runs.filter(({ count }) => count > 0).sort((a, b) => a.first - b.first);
     if (runs.some((run, n) => n > 0 && run.first < endOf(runs[n - 1])))
       this.refuse('has two entries for one object');

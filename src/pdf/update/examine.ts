@@ -12,11 +12,13 @@
  *
  * A reader that repairs looks for objects itself, and can find others, also between objects and within the data of streams, where nothing
  * is read here. So whatever a reader might repair is refused: an entry that points elsewhere, a damaged object, a stream that does not end
- * where its length says, pages that are not found. In addition, nothing that looks like a later catalog may follow in a document that is
- * not large.
+ * where its length says, pages that are not found. One thing is too common to refuse: Poppler repairs a document with a table if it follows
+ * a reference to an object that is not there. So nothing that looks like a later catalog may follow, and the catalog must stand where all
+ * find it. A large document, in which nothing is looked for, must have no such reference. The revision itself has nothing in it that looks
+ * like another object.
  */
 import { toBinary } from '../../base/bytes.ts';
-import { endOfSection, entriesOf, placeIn, type XrefSection } from './crossReferences.ts';
+import { type Entries, endOfSection, entriesOf, placeIn, type XrefSection } from './crossReferences.ts';
 import { type PdfObject, readObject } from './indirectObject.ts';
 import { NotSealable } from './notSealable.ts';
 import { type FoundOf, type PdfFile, requireKind } from './pdfFile.ts';
@@ -27,7 +29,10 @@ export const RIGHTS = 'it has usage rights, which any change ends';
 const DEPTH_MAX = 100;
 const SCANNED_BYTES_MAX = 16 << 20;
 const SCAN_BYTES = 1 << 20;
-const SCAN_OVERLAP_BYTES = 64;
+const SCAN_OVERLAP_BYTES = 4096;
+const COMMENT_LENGTH_MAX = 200;
+/** Readers look for the dictionary of a linearized file so far. */
+const LINEARIZED_BYTES_MAX = 1024;
 
 /** Returns the catalog, and the number from which on nothing in the document uses one. Throws NotSealable, which says why not. */
 export async function examine(
@@ -79,12 +84,19 @@ async function refuseLinearized(file: PdfFile, catalog: FoundOf<'dictionary'>): 
     const at = parser.position;
     return parser.take(/\d{1,10}[\0\t\n\f\r ]/y) && offset + at;
   });
-  const object = start === undefined ? undefined : await readObject(text, start, { name });
+  if (start === undefined) throw new NotSealable('it does not begin with an object');
+  const object = await readObject(text, start, { name });
   const entries = object?.value.kind === 'dictionary' ? object.value.entries : undefined;
-  if (object === undefined || !entries?.has('Linearized')) return;
+  if (!entries?.has('Linearized')) return;
   const numberOf = (key: string) => naturalOf(entries.get(key));
+  if (['L', 'O', 'N', 'P'].some((key) => entries.has(key) && numberOf(key) === undefined))
+    throw new NotSealable('its beginning is damaged', object.number);
   const bytes = numberOf('L');
   if (bytes !== undefined && bytes !== text.reader.size) return; // it was updated
+  // Readers take the first `endobj` for the end of that object.
+  const firstEnd = await text.parse(0, { name }, (parser) => parser.text.indexOf('endobj') + 'endobj'.length);
+  if (firstEnd !== object.end || object.end > LINEARIZED_BYTES_MAX)
+    throw new NotSealable('its beginning is damaged', object.number);
   const first = await text.parse(object.end, { name }, (parser, { offset }) => {
     parser.skipSpace();
     return offset + parser.position;
@@ -155,7 +167,9 @@ async function isPage(file: PdfFile, number: number): Promise<boolean> {
 
 /** Reads every object of every section, and returns the highest number in use. */
 async function highestNumber(file: PdfFile, root: NodeOf<'reference'>): Promise<number> {
-  const values = new Values(root.number);
+  const values = new Values(file, root.number);
+  for (const { trailer, hidden } of file.sections)
+    for (const entries of [trailer, hidden?.trailer]) values.seeTrailer(entries);
   let [last, end, lastOffset]: [PdfObject | undefined, number, number] = [undefined, 0, 0];
   for (const { number, place } of plainEntries(file.sections)) {
     const { offset, generation } = place;
@@ -199,14 +213,25 @@ function hasDistantLength({ value }: PdfObject): boolean {
 /** What is looked for in each object. */
 class Values {
   highest = 0;
+  readonly #file: PdfFile;
   readonly #catalog: number;
+  /** Whether a missing object makes readers look for other catalogs where none was looked for. */
+  readonly #isRepaired: boolean;
   /** An object of which the catalog is a part. */
   #above: number | undefined;
   readonly #locks: { found: FoundOf<'dictionary'>; key: 'Lock' | 'TransformMethod' }[] = [];
 
   /** `catalog`: the number of the catalog. */
-  constructor(catalog: number) {
+  constructor(file: PdfFile, catalog: number) {
+    this.#file = file;
     this.#catalog = catalog;
+    const isTable = file.sections[0]?.form === 'table';
+    this.#isRepaired = isTable && file.text.reader.size > SCANNED_BYTES_MAX;
+  }
+
+  seeTrailer(trailer: Entries | undefined): void {
+    for (const node of trailer?.values() ?? [])
+      if (node.kind === 'reference') this.highest = Math.max(this.highest, node.number);
   }
 
   see(object: PdfObject, isCurrent: boolean): void {
@@ -217,7 +242,11 @@ class Values {
   #see(object: PdfObject, node: Node, isCurrent: boolean): void {
     if (node.kind === 'reference') {
       this.highest = Math.max(this.highest, node.number);
-      if (isCurrent && node.number === this.#catalog) this.#above = object.number;
+      if (!isCurrent) return;
+      if (node.number === this.#catalog) this.#above = object.number;
+      // Poppler then repairs a document that has a table, and reads its catalog again.
+      if (this.#isRepaired && !this.#file.has(node))
+        throw new NotSealable(`object ${node.number} is referred to, and is not there`, object.number);
     } else if (node.kind === 'array') for (const item of node.items) this.#see(object, item, isCurrent);
     else if (node.kind === 'dictionary') {
       const { entries } = node;
@@ -259,21 +288,51 @@ async function refuseOtherCatalogs(file: PdfFile, { number, end }: PdfObject): P
     const other = placeIn(section, number);
     if (typeof other === 'object' && 'offset' in other && other.offset > offset) throw refuse();
   }
+  // Some readers do not see what a section hides from older ones.
+  const visible = file.sections
+    .map((section) => placeIn({ ...section, hidden: undefined }, number))
+    .find((one) => one !== undefined);
+  const isVisible = typeof visible === 'object' && 'offset' in visible && visible.offset === offset;
+  if (file.sections.some(({ hidden }) => hidden) && !isVisible)
+    throw new NotSealable('its catalog is hidden from some readers', number);
+  if (offset > 0) await requireOwnLine(file, offset, number);
   const { size } = file.text.reader;
   if (size > SCANNED_BYTES_MAX) return;
-  const space = '[\\0\\t\\n\\f\\r ]{1,20}';
-  const other = `(?<![0-9])0*${number}${space}\\d{1,10}${space}obj|/Root${space}(?!0*${number}[^0-9])[0-9]`;
+  const other = otherCatalog(number);
   for (let from = start; from < size; from += SCAN_BYTES) {
     const bytes = Math.min(SCAN_BYTES + SCAN_OVERLAP_BYTES, size - from);
     const text = toBinary(await file.text.bytes(from, bytes, 'its end'));
-    for (const { index } of text.matchAll(new RegExp(other, 'g')))
-      if (!isComment(text, index)) throw refuse();
+    for (const { index } of text.matchAll(other)) if (!isComment(text, index)) throw refuse();
   }
 }
 
+/** Whether a line that is a comment goes on there, and is not long. */
 function isComment(text: string, at: number): boolean {
-  const start = Math.max(text.lastIndexOf('\n', at), text.lastIndexOf('\r', at)) + 1;
-  return /^[\0\t\f ]*%/.test(text.slice(start, at));
+  return /[\r\n][\0\t\f ]*%[^\r\n]*$/.test(text.slice(Math.max(0, at - COMMENT_LENGTH_MAX), at));
+}
+
+/** Some readers that repair see only what begins a line. */
+async function requireOwnLine({ text }: PdfFile, offset: number, number: number): Promise<void> {
+  const name = `object ${number}`;
+  await text.parse(offset, { name, number }, (parser) => {
+    parser.skipBlank();
+    const before = parser.text[parser.position - 1] ?? '';
+    if (!/[\r\n]/.test(before) || !parser.take(/\d{1,10} \d{1,5} obj/y))
+      parser.refuse('is the catalog, and does not begin a line as objects do');
+  });
+}
+
+/**
+ * What looks like another object with the number of the catalog, or like a trailer that names another catalog, however it is written. What
+ * goes on for longer than anybody needs counts, too.
+ */
+function otherCatalog(number: number): RegExp {
+  const space = '[\\0\\t\\n\\f\\r ]';
+  const gap = `${space}{1,999}(?:%[^\\r\\n]{0,200}[\\r\\n]${space}{0,999})?`;
+  const object = `(?<![0-9])0*${number}(?:${space}{1000}|${gap}\\d{1,10}(?:${space}{1000}|${gap}obj))`;
+  const own = `0*${number}${space}{1,20}\\d{1,5}${space}{1,20}R`;
+  const root = `/(?:R|#52)(?:o|#6[Ff]){2}(?:t|#74)(?:${space}{1000}|${space}{0,999}(?:[%<+.-]|(?!${own})[0-9]))`;
+  return new RegExp(`${object}|${root}`, 'g');
 }
 
 /** Some readers repair a document whose first or last page they do not find. */

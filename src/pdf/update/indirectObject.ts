@@ -29,6 +29,8 @@ export function readObject(
 ): Promise<PdfObject> {
   return file.parse(offset, what, (parser, piece) => {
     parser.skipBlank();
+    if (/[^\0\t\n\f\r ()<>[\]{}/%]/.test(parser.text[parser.position - 1] ?? ' '))
+      parser.refuse('begins within a word');
     const [, number = 0, generation = 0] = parser.expect(HEAD).map(Number);
     const value = parser.value();
     parser.skipSpace();

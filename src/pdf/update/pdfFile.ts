@@ -49,6 +49,12 @@ export class PdfFile {
     return undefined;
   }
 
+  /** Whether the object that a reference means is there. */
+  has({ number, generation }: NodeOf<'reference'>): boolean {
+    const place = this.placeOf(number);
+    return place !== undefined && generation === ('offset' in place ? place.generation : 0);
+  }
+
   /** The object that a reference means; undefined for null. Throws NotSealable if that is not certain. */
   async object({ number, generation }: NodeOf<'reference'>): Promise<PdfObject | undefined> {
     const place = this.placeOf(number);
@@ -174,7 +180,9 @@ export class PdfFile {
       pack.starts.push(start);
     }
     if (parser.position > first) return parser.refuse('is damaged');
-    this.text.spend(first);
+    // Readers differ in which of them they take.
+    if (new Set(pack.numbers).size < pack.numbers.length) return parser.refuse('has an object twice');
+    this.text.spend(4 * first);
     return pack;
   }
 

@@ -141,9 +141,10 @@ export class Parser {
 
   #nameValue(): string {
     const [, name = ''] = this.expect(NAME);
-    return name.includes('#')
-      ? name.replaceAll(ESCAPED_NAME, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
-      : name;
+    if (!name.includes('#')) return name;
+    // For some readers a name ends there.
+    if (name.includes('#00')) this.refuse('has a name that not all readers read alike');
+    return name.replaceAll(ESCAPED_NAME, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
   }
 
   #literalString(): Value {
