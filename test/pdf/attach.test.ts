@@ -6,7 +6,7 @@ import { type PdfReader, planAttachment } from '../../src/pdf/update/attach.ts';
 import { NotSealable } from '../../src/pdf/update/notSealable.ts';
 import { PLAN_BYTES_MAX, suffixOf } from '../../src/pdf/update/suffix.ts';
 import { bufferSource } from '../../src/pdf/window.ts';
-import { appendRevision, onePage, pdfFile, stream } from '../support/pdf.ts';
+import { appendRevision, metadata, onePage, packedFile, pdfFile, stream } from '../support/pdf.ts';
 import { NOT_SEALABLE, SEALABLE } from '../support/sealable.ts';
 import { fc, mutations } from '../support/seed.ts';
 
@@ -170,6 +170,24 @@ t.test('what a small document can ask for is bounded', async (t) => {
   );
   const wide = `${'% '.repeat(100_000)}\n3`;
   await planOf(pdfFile({ ...onePage(), 5: wide, ...Object.fromEntries(lengths) }));
+  const comments = Buffer.concat([
+    Buffer.from('%'),
+    Buffer.from('1 0 obj '.repeat(200_000)),
+    Buffer.from('\n'),
+  ]);
+  await t.rejects(planOf(pdfFile({ ...onePage(), 5: Buffer.concat([comments, Buffer.from('null')]) })), {
+    message: /another catalog/,
+  });
+  const xmp = (text: string) =>
+    pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata('', Buffer.from(text)) });
+  await planOf(xmp('<!--'.repeat(400_000)));
+  const prefixes = Array.from({ length: 20_000 }, (_, n) => `xmlns:a${n}="http://www.aiim.org/pdfa/ns/id/"`);
+  await t.rejects(planOf(xmp(prefixes.join(' '))), { message: /metadata is damaged/ });
+  const zeros = `[${'0 '.repeat(200_000)}]`;
+  const packs = (count: number) =>
+    packedFile(onePage(), Object.fromEntries(Array.from({ length: count }, (_, n) => [n + 10, zeros])));
+  await t.rejects(planOf(packs(15)), { message: /more work than any document needs/ });
+  await t.rejects(planOf(packs(30)), { message: /larger than any needs to be/ });
   const names = pdfFile(onePage(`/Names << /EmbeddedFiles << /Names [${'(a) 9 0 R '.repeat(60_000)}] >> >>`));
   await t.rejects(planOf(names), { name: 'NotSealable' });
   const sections = Array.from({ length: 1001 }).reduce<Buffer>(

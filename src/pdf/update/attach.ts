@@ -18,6 +18,7 @@ import { type AttachmentPlan, PLAN_BYTES_MAX, SUFFIX_BYTES_MAX, SUFFIX_FORMAT } 
 export type { PdfReader } from './fileText.ts';
 
 const DESCRIPTION = 'Receipt of the seal. Verify with: pdfseal verify, or the verification page.';
+const METADATA_BYTES_MAX = 4 << 20;
 const RECEIPT_NUMBER_MAX = 999_999;
 /** What is copied to the end of the file must not redefine anything for a reader that repairs, such as from within a string. */
 const OTHER_OBJECT = /[\0\t\n\f\r 0-9]obj|endobj|endstream|trailer|startxref/;
@@ -93,9 +94,11 @@ async function refusePurposes(file: PdfFile, catalog: FoundOf<'dictionary'>): Pr
   if (await file.entry(catalog, 'Collection'))
     throw new NotSealable('it is a portfolio, in which a receipt would be one of the documents', number);
   const metadata = await file.entry(catalog, 'Metadata');
-  // What is not a stream is not metadata, such as what remains of it in a copy without metadata.
-  if (metadata?.object.data !== undefined)
-    refuseConformance(await file.data(metadata.object), metadata.object.number);
+  if (metadata === undefined) return;
+  const xmp = await file.data(metadata.object);
+  if (xmp.length > METADATA_BYTES_MAX)
+    throw new NotSealable('its metadata is larger than any needs to be', metadata.object.number);
+  refuseConformance(xmp, metadata.object.number);
 }
 
 async function attachedFiles(file: PdfFile, catalog: FoundOf<'dictionary'>) {

@@ -2,6 +2,8 @@
 import { NotSealable } from './notSealable.ts';
 
 const NAMESPACE = 'http://www.aiim.org/pdfa/ns/id/';
+/** Nobody needs two. */
+const PREFIXES_MAX = 4;
 const DECLARATION = /xmlns:([\w.-]{1,100})\s{0,100}=\s{0,100}(?:"([^"<]{0,1000})"|'([^'<]{0,1000})')/g;
 
 /** PDF/A-1 and -2 allow no attached file that is not PDF/A, and PDF/A-4 none without its level f. Throws NotSealable. */
@@ -14,6 +16,7 @@ export function refuseConformance(metadata: Uint8Array, objectNumber: number): v
   const own = new Set(
     prefixes.filter(({ namespace }) => namespace === NAMESPACE).map(({ prefix }) => prefix),
   );
+  if (own.size > PREFIXES_MAX) throw new NotSealable('its metadata is damaged', objectNumber);
   for (const prefix of own) {
     const parts = valuesOf(xmp, prefix, 'part');
     const levels = valuesOf(xmp, prefix, 'conformance');
@@ -37,14 +40,27 @@ function decoded(data: Uint8Array): string {
   return new TextDecoder(encoding).decode(data);
 }
 
+function withoutComments(xmp: string): string {
+  const pieces: string[] = [];
+  let from = 0;
+  for (let start = xmp.indexOf('<!--'); start >= 0; start = xmp.indexOf('<!--', from)) {
+    const end = xmp.indexOf('-->', start + 4);
+    if (end < 0) break;
+    pieces.push(xmp.slice(from, start));
+    from = end + 3;
+  }
+  return pieces.join('') + xmp.slice(from);
+}
+
 /** Without comments, and with the characters that numbers stand for. */
 function withoutReferences(xmp: string): string {
-  return xmp
-    .replaceAll(/<!--[\s\S]*?-->/g, '')
-    .replaceAll(/&#(?:x([0-9A-Fa-f]{1,6})|(\d{1,7}));/g, (_, hex?: string, decimal?: string) => {
+  return withoutComments(xmp).replaceAll(
+    /&#(?:x([0-9A-Fa-f]{1,6})|(\d{1,7}));/g,
+    (_, hex?: string, decimal?: string) => {
       const code = hex === undefined ? Number(decimal) : Number.parseInt(hex, 16);
       return code < 0x10000 ? String.fromCharCode(code) : '';
-    });
+    },
+  );
 }
 
 /** The values of a property, as an attribute or as an element. What begins like it, but has another form, has the value `?`. */

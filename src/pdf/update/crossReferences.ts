@@ -102,14 +102,12 @@ function placeAt({ kinds, places, rests }: XrefSection, n: number): ObjectPlace 
 }
 
 /** The objects of a section, and of what it hides from older readers. */
-export function entriesOf(section: XrefSection): { number: number; place: ObjectPlace }[] {
-  const own = section.runs.flatMap(({ first, count, from }) =>
-    Array.from({ length: count }, (_, n) => ({ number: first + n, at: from + n })),
-  );
-  return own
-    .filter(({ at }) => section.kinds[at] !== KIND.free)
-    .map(({ number, at }) => ({ number, place: placeAt(section, at) }))
-    .concat(section.hidden ? entriesOf(section.hidden) : []);
+export function* entriesOf(section: XrefSection): Iterable<{ number: number; place: ObjectPlace }> {
+  for (const { first, count, from } of section.runs)
+    for (let n = 0; n < count; n += 1)
+      if (section.kinds[from + n] !== KIND.free)
+        yield { number: first + n, place: placeAt(section, from + n) };
+  if (section.hidden) yield* entriesOf(section.hidden);
 }
 
 /** The offset at the end of the file. Nothing but white space may follow. */

@@ -187,12 +187,13 @@ async function highestNumber(file: PdfFile, root: NodeOf<'reference'>): Promise<
     values.see(last, isCurrent);
   }
   const packs = new Set<number>();
-  for (const { number, place } of file.sections.flatMap(entriesOf)) {
-    const now = 'stream' in place ? file.placeOf(number) : undefined;
-    if (now === undefined || !('stream' in now)) continue;
-    await file.requirePacked(number, now);
-    packs.add(now.stream);
-  }
+  for (const section of file.sections)
+    for (const { number, place } of entriesOf(section)) {
+      const now = 'stream' in place ? file.placeOf(number) : undefined;
+      if (now === undefined || !('stream' in now)) continue;
+      await file.requirePacked(number, now);
+      packs.add(now.stream);
+    }
   for (const pack of packs) for await (const object of file.packedIn(pack)) values.see(object, true);
   await values.refuse(file);
   return values.highest;
@@ -200,9 +201,10 @@ async function highestNumber(file: PdfFile, root: NodeOf<'reference'>): Promise<
 
 /** The entries of objects that are not in object streams, in the order of the file. */
 function plainEntries(sections: readonly XrefSection[]) {
-  const entries = sections
-    .flatMap(entriesOf)
-    .flatMap(({ number, place }) => ('offset' in place ? [{ number, place }] : []));
+  const entries: { number: number; place: { offset: number; generation: number } }[] = [];
+  for (const section of sections)
+    for (const { number, place } of entriesOf(section))
+      if ('offset' in place) entries.push({ number, place });
   return entries.sort((a, b) => a.place.offset - b.place.offset);
 }
 

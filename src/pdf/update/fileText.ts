@@ -31,9 +31,14 @@ const MARGIN_BYTES = 64;
 const OBJECT_BYTES_MAX = 4 << 20;
 /** Cross-reference streams, object streams and metadata. */
 const UNPACKED_BYTES_MAX = 64 << 20;
+/** What the streams of a small document may have, and those of any other for each of its bytes. */
+const UNPACKED_BYTES_MIN = 8 << 20;
+const UNPACKED_PER_BYTE = 16;
 /** The work of any document in bytes, and for each of its bytes. */
-const WORK_BYTES_MIN = 64 << 20;
-const WORK_PER_BYTE = 8;
+const WORK_BYTES_MIN = 8 << 20;
+const WORK_PER_BYTE = 16;
+/** A value takes as much work as so many bytes. */
+const WORK_PER_NODE = 4;
 
 export class FileText {
   readonly reader: PdfReader;
@@ -41,17 +46,24 @@ export class FileText {
   #ahead = READ_BYTES_MIN;
   #work: number;
   /** What the streams of the document may still have, together. */
-  unpackedBytesLeft = UNPACKED_BYTES_MAX;
+  unpackedBytesLeft: number;
 
   constructor(reader: PdfReader) {
     this.reader = reader;
     this.#work = WORK_BYTES_MIN + WORK_PER_BYTE * reader.size;
+    const unpacked = UNPACKED_BYTES_MIN + UNPACKED_PER_BYTE * reader.size;
+    this.unpackedBytesLeft = Math.min(unpacked, UNPACKED_BYTES_MAX);
   }
 
   /** Throws NotSealable if a document takes more work than any needs. */
   spend(bytes: number): void {
     this.#work -= bytes;
     if (this.#work < 0) throw new NotSealable('it takes more work than any document needs');
+  }
+
+  /** Spends what a parser did since it began there. */
+  spendOn({ position, nodes }: Parser, start: number): void {
+    this.spend(position - start + WORK_PER_NODE * nodes);
   }
 
   /** The bytes from `offset`, of which there must be as many. */
@@ -83,7 +95,7 @@ export class FileText {
       } catch (error) {
         if (error !== SHORT) throw error;
       } finally {
-        this.spend(parser.position - (offset - piece.offset));
+        this.spendOn(parser, offset - piece.offset);
       }
     }
     throw new NotSealable(`${name} is larger than any object needs`, number);
@@ -93,7 +105,8 @@ export class FileText {
   async #pieceAt(offset: number, bytes: number): Promise<TextPiece> {
     const last = this.#piece;
     const end = last.offset + last.text.length;
-    const isWithin = offset >= last.offset && offset < end;
+    // What is before an object is looked at, too.
+    const isWithin = offset >= Math.min(last.offset + 1, offset + last.offset) && offset < end;
     if (isWithin && (offset + bytes <= end || end === this.reader.size)) return last;
     const isNext = isWithin || (offset >= end && offset < end + READ_BYTES_MIN);
     this.#ahead = isNext ? Math.min(2 * this.#ahead, READ_BYTES_MAX) : READ_BYTES_MIN;

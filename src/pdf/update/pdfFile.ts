@@ -42,6 +42,7 @@ export class PdfFile {
 
   /** Where an object is now; undefined if there is none. */
   placeOf(number: number): ObjectPlace | undefined {
+    this.text.spend(this.sections.length);
     for (const section of this.sections) {
       const place = placeIn(section, number);
       if (place !== undefined) return place === 'free' ? undefined : place;
@@ -98,7 +99,7 @@ export class PdfFile {
     const parser = new Parser(text, start, true, name, number);
     const value = parser.value();
     parser.skipSpace();
-    this.text.spend(parser.position - start);
+    this.text.spendOn(parser, start);
     if (value.end > end || parser.position < end || value.kind === 'reference') parser.refuse('is damaged');
     return { number, generation: 0, text, value, end };
   }

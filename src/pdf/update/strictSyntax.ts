@@ -24,12 +24,12 @@ export const OBJECT_NUMBER_MAX = 8_388_607;
 export const GENERATION_MAX = 65_535;
 const DEPTH_MAX = 100;
 /** The parts of one object are held in memory. */
-const NODES_MAX = 500_000;
+const NODES_MAX = 250_000;
 /** Longer than what any expression below looks at, except names, strings and white space. */
 const AHEAD = 100;
 
 const COMMENT = /%[^\r\n]*/y;
-const BLANK = /[\0\t\n\f\r ]*/y;
+const PERCENT = 0x25;
 const NAME = /\/([^\0\t\n\f\r ()<>[\]{}/%]*)/y;
 const NO_HEX = /[^0-9A-Fa-f\0\t\n\f\r ]/;
 const NUMBER = /[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?![^\0\t\n\f\r ()<>[\]{}/%])/y;
@@ -43,7 +43,8 @@ export class Parser {
   position: number;
   /** Whether a comment was skipped. */
   hasComments = false;
-  #nodes = 0;
+  /** How many values were begun. */
+  nodes = 0;
   readonly #isWhole: boolean;
   readonly #name: string;
   readonly #number: number | undefined;
@@ -65,10 +66,20 @@ export class Parser {
   take(expression: RegExp): RegExpExecArray | undefined {
     expression.lastIndex = this.position;
     const found = expression.exec(this.text) ?? undefined;
-    const end = found === undefined ? this.position : expression.lastIndex;
+    this.#moveTo(found === undefined ? this.position : expression.lastIndex);
+    return found;
+  }
+
+  #moveTo(end: number): void {
     if (!this.#isWhole && (this.position > this.text.length - AHEAD || end === this.text.length)) throw SHORT;
     this.position = end;
-    return found;
+  }
+
+  /** Takes these characters, if they are next. */
+  #takeText(characters: string): boolean {
+    const isNext = this.text.startsWith(characters, this.position);
+    this.#moveTo(this.position + (isNext ? characters.length : 0));
+    return isNext;
   }
 
   /** Takes what the sticky expression matches, which must be there. */
@@ -77,7 +88,7 @@ export class Parser {
   }
 
   skipSpace(): void {
-    for (this.skipBlank(); this.text[this.position] === '%'; this.skipBlank()) {
+    for (this.skipBlank(); this.text.charCodeAt(this.position) === PERCENT; this.skipBlank()) {
       this.take(COMMENT);
       this.hasComments = true;
     }
@@ -85,7 +96,10 @@ export class Parser {
 
   /** White space without comments, which some readers do not expect between cross-references. */
   skipBlank(): void {
-    this.take(BLANK);
+    const { text } = this;
+    let at = this.position;
+    while (at < text.length && isBlank(text.charCodeAt(at))) at += 1;
+    this.#moveTo(at);
   }
 
   /** Takes so many characters. */
@@ -101,8 +115,8 @@ export class Parser {
   }
 
   value(depth = DEPTH_MAX): Node {
-    this.#nodes += 1;
-    if (depth === 0 || this.#nodes > NODES_MAX) this.refuse('has more parts than any object needs');
+    this.nodes += 1;
+    if (depth === 0 || this.nodes > NODES_MAX) this.refuse('has more parts than any object needs');
     this.skipSpace();
     const start = this.position;
     const value = this.#read(depth);
@@ -115,15 +129,17 @@ export class Parser {
     if (char === '(') return this.#literalString();
     if (char === '[') return this.#array(depth);
     if (char === '<') {
-      if (this.take(/<</y)) return this.#dictionary(depth);
+      if (this.#takeText('<<')) return this.#dictionary(depth);
       const end = this.#end('>');
       if (NO_HEX.test(this.text.slice(this.position + 1, end))) this.refuse('is damaged');
       this.position = end + 1;
       return { kind: 'string' };
     }
-    const constant = this.take(CONSTANT);
-    if (constant !== undefined) return { kind: constant[1] === undefined ? 'boolean' : 'null' };
-    const reference = this.take(REFERENCE);
+    if (char === 't' || char === 'f' || char === 'n') {
+      const [, isNull] = this.expect(CONSTANT);
+      return { kind: isNull === undefined ? 'boolean' : 'null' };
+    }
+    const reference = char !== undefined && char >= '0' && char <= '9' ? this.take(REFERENCE) : undefined;
     if (reference === undefined) return { kind: 'number', text: this.expect(NUMBER)[0] };
     const [number, generation] = [Number(reference[1]), Number(reference[2])];
     if (number > OBJECT_NUMBER_MAX || generation > GENERATION_MAX)
@@ -167,19 +183,24 @@ export class Parser {
   #array(depth: number): Value {
     this.position += 1;
     const items: Node[] = [];
-    for (this.skipSpace(); !this.take(/]/y); this.skipSpace()) items.push(this.value(depth - 1));
+    for (this.skipSpace(); !this.#takeText(']'); this.skipSpace()) items.push(this.value(depth - 1));
     return { kind: 'array', items };
   }
 
   #dictionary(depth: number): Value {
     const entries = new Map<string, Node>();
-    for (this.skipSpace(); !this.take(/>>/y); this.skipSpace()) {
+    for (this.skipSpace(); !this.#takeText('>>'); this.skipSpace()) {
       const key = this.#nameValue();
       if (entries.has(key)) this.refuse(`has /${printableName(key)} twice`);
       entries.set(key, this.value(depth - 1));
     }
     return { kind: 'dictionary', entries };
   }
+}
+
+/** White space of PDF. */
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09 || code === 0 || code === 0x0c;
 }
 
 /** A name of a stranger's, for a message. */
