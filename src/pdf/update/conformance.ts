@@ -63,12 +63,16 @@ function withoutReferences(xmp: string): string {
   );
 }
 
-/** The values of a property, as an attribute or as an element. What begins like it, but has another form, has the value `?`. */
+/** A property as an attribute or as an element, and what begins like one. */
+const ATTRIBUTE =
+  /[\s<]([\w.-]{1,100}):(part|conformance)(?![\w.-])(?:\s{0,100}=\s{0,100}["']\s{0,100}(\w{1,9})\s{0,100}["'])?/g;
+const ELEMENT = /<([\w.-]{1,100}):(part|conformance)(?:\s[^<>]{0,1000})?>\s{0,100}(\w{1,9})\s{0,100}<\//g;
+
+/** The values of a property. What begins like it, but has another form, has the value `?`. */
 function valuesOf(xmp: string, prefix: string, property: string): string[] {
-  const name = `${prefix.replaceAll(/[.]/g, '\\.')}:${property}`;
-  const attribute = `\\s${name}\\s{0,100}=\\s{0,100}["']\\s{0,100}(\\w{1,9})\\s{0,100}["']`;
-  const element = `<${name}(?:\\s[^<>]{0,1000})?>\\s{0,100}(\\w{1,9})\\s{0,100}</`;
-  const other = `[\\s<]${name}(?![\\w.-])`;
-  const found = xmp.matchAll(new RegExp(`${attribute}|${element}|${other}`, 'g'));
-  return Array.from(found, ([, asAttribute, asElement]) => asAttribute ?? asElement ?? '?');
+  const isOwn = ([, one, name]: RegExpExecArray) => one === prefix && name === property;
+  const elements = Array.from(xmp.matchAll(ELEMENT)).filter(isOwn);
+  const places = new Set(elements.map(({ index }) => index));
+  const others = Array.from(xmp.matchAll(ATTRIBUTE)).filter((one) => isOwn(one) && !places.has(one.index));
+  return [...elements, ...others].map(([, , , value]) => value ?? '?');
 }

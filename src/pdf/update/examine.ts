@@ -300,11 +300,10 @@ async function refuseOtherCatalogs(file: PdfFile, { number, end }: PdfObject): P
   if (offset > 0) await requireOwnLine(file, offset, number);
   const { size } = file.text.reader;
   if (size > SCANNED_BYTES_MAX) return;
-  const other = otherCatalog(number);
   for (let from = start; from < size; from += SCAN_BYTES) {
     const bytes = Math.min(SCAN_BYTES + SCAN_OVERLAP_BYTES, size - from);
     const text = toBinary(await file.text.bytes(from, bytes, 'its end'));
-    for (const { index } of text.matchAll(other)) if (!isComment(text, index)) throw refuse();
+    if (namesCatalog(text, number)) throw refuse();
   }
 }
 
@@ -324,17 +323,26 @@ async function requireOwnLine({ text }: PdfFile, offset: number, number: number)
   });
 }
 
-/**
- * What looks like another object with the number of the catalog, or like a trailer that names another catalog, however it is written. What
- * goes on for longer than anybody needs counts, too.
- */
-function otherCatalog(number: number): RegExp {
-  const space = '[\\0\\t\\n\\f\\r ]';
-  const gap = `${space}{1,999}(?:%[^\\r\\n]{0,200}[\\r\\n]${space}{0,999})?`;
-  const object = `(?<![0-9])0*${number}(?:${space}{1000}|${gap}\\d{1,10}(?:${space}{1000}|${gap}obj))`;
-  const own = `0*${number}${space}{1,20}\\d{1,5}${space}{1,20}R`;
-  const root = `/(?:R|#52)(?:o|#6[Ff]){2}(?:t|#74)(?:${space}{1000}|${space}{0,999}(?:[%<+.-]|(?!${own})[0-9]))`;
-  return new RegExp(`${object}|${root}`, 'g');
+/** What looks like the heading of an object. What goes on for longer than anybody needs counts, too. */
+const HEADING =
+  /(?<![0-9])([0-9]{1,99})(?=([\0\t\n\f\r ]{1000}|[\0\t\n\f\r ]{1,999}(?:%|[0-9]{1,10}(?:[\0\t\n\f\r ]{1000}|[\0\t\n\f\r ]{1,999}(?:%|obj)))))/g;
+/** How a heading goes on after the sign of a comment in it. */
+const REST_OF_HEADING = /^[^\r\n]{0,200}[\r\n][\0\t\n\f\r ]{0,99}(?:[0-9]{1,10}[\0\t\n\f\r ]{1,99})?obj/;
+const REST_LENGTH_MAX = 450;
+/** The catalog in a trailer, however it is written. */
+const ROOT =
+  /\/(?:R|#52)(?:o|#6[Ff]){2}(?:t|#74)(?:[\0\t\n\f\r ]{1000}|[\0\t\n\f\r ]{0,999}(?:[%<+.-]|([0-9]{1,99})[\0\t\n\f\r ]{1,20}\d{1,5}[\0\t\n\f\r ]{1,20}R|[0-9]))/g;
+
+/** Whether something looks like another object with the number of the catalog, or like a trailer that names another catalog. */
+function namesCatalog(text: string, number: number): boolean {
+  for (const { 1: own = '', 2: more = '', index } of text.matchAll(HEADING)) {
+    if (Number(own) !== number || isComment(text, index)) continue;
+    const end = index + own.length + more.length;
+    if (!more.endsWith('%') || REST_OF_HEADING.test(text.slice(end, end + REST_LENGTH_MAX))) return true;
+  }
+  for (const { 1: other, index } of text.matchAll(ROOT))
+    if (Number(other ?? -1) !== number && !isComment(text, index)) return true;
+  return false;
 }
 
 /** Some readers repair a document whose first or last page they do not find. */
