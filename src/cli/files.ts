@@ -128,7 +128,10 @@ export function isSealed(beginning: DocumentDigests, receipt: string): DocumentC
         suffix.push(chunk.subarray(part.length));
       }
     }
-    return (await hasDigests(beginning)(beginningOf())) && Buffer.concat(suffix).includes(receipt);
+    return (
+      (await hasDigests(beginning)(beginningOf())) &&
+      Buffer.concat(suffix).includes(Buffer.from(receipt).toString('hex'))
+    );
   };
 }
 

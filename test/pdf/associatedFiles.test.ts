@@ -147,7 +147,8 @@ async function check(t: Test, document: Buffer, sealed: Buffer, receipts: string
 /** ISO 19005-3, 6.1.3 (identifiers of the file), 6.1.4 (the table), 6.1.7.1 (streams), 6.1.9 (objects). */
 function checkSyntax(t: Test, suffix: string): void {
   t.match(suffix, ID);
-  t.notMatch(suffix, /\/(Encrypt|Filter|JavaScript|OpenAction|AA)\b/);
+  t.notMatch(suffix, /\/(Encrypt|JavaScript|OpenAction|AA)\b/);
+  t.notMatch(suffix, /\/Filter (?!\/ASCIIHexDecode )/);
   const objects = suffix.match(/\bobj\b/g)?.length;
   t.equal(suffix.match(/(?<=^|\n)\d+ \d+ obj\n/g)?.length, objects);
   t.equal(suffix.match(/\nendobj\n/g)?.length, objects);

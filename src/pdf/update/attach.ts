@@ -94,7 +94,8 @@ async function refusePurposes(file: PdfFile, catalog: FoundOf<'dictionary'>): Pr
   if (await file.entry(catalog, 'Collection'))
     throw new NotSealable('it is a portfolio, in which a receipt would be one of the documents', number);
   const metadata = await file.entry(catalog, 'Metadata');
-  if (metadata === undefined) return;
+  // What is not a stream is not metadata, such as what remains of it in a copy without metadata.
+  if (metadata?.object.data === undefined) return;
   const xmp = await file.data(metadata.object);
   if (xmp.length > METADATA_BYTES_MAX)
     throw new NotSealable('its metadata is larger than any needs to be', metadata.object.number);
