@@ -72,7 +72,7 @@ t.test('a receipt is put into its PDF, which then verifies alone and gives its d
     status: 2,
     stdout: /^unknown +seal +no receipt is attached to this document\n[\s\S]*could not tell\n$/,
   });
-  t.match(await verify('a.pdf', '--json'), { status: 2, stdout: /"code":"seal_unknown"/ });
+  t.match(await verify('a.pdf', '--json'), { status: 2, stdout: /"code":"receipt_missing"/ });
   t.match(await pdfseal('verify', path('sealed.pdf'), '--trust', path('other.json')), {
     status: 2,
     stdout: /passed +seal/,
