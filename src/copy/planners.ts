@@ -18,7 +18,7 @@ export interface PlannersOptions {
 /** Small documents that are planned at the same time. Each takes a fraction of a millisecond. */
 const TOGETHER_MAX = 64;
 /** Enough that clients that take turns do not wait for a new stripper each time. */
-const SHARED_MAX = 8;
+const PLANNERS_MAX = 8;
 /** If small documents take longer, one of them is the cause, and each is planned alone. */
 const TOGETHER_MS_MAX = 5_000;
 
@@ -28,7 +28,11 @@ interface Planner {
   /** The only client whose documents it sees. */
   clientId: string;
   stripper: StripperProcess;
+  /** Whether it has one document, and takes no other. */
+  isAlone: boolean;
 }
+
+class TakesTooLong extends NotStrippable {}
 
 /**
  * Has attachments planned by strippers. A plan needs few bytes of a document, so this process passes them on itself: the threads that make
@@ -38,11 +42,8 @@ export class Planners {
   readonly #options: PlannersOptions;
   readonly #alone: SlotQueue;
   readonly #together: SlotQueue;
-  /** The planners of small documents, by client; the most recently used is last. */
-  readonly #shared = new Map<string, StripperProcess>();
-  /** The planners without a document; the most recently used is last. */
-  #idle: Planner[] = [];
-  #isClosed = false;
+  /** The most recently used is last. */
+  #planners: Planner[] = [];
 
   constructor(options: PlannersOptions) {
     this.#options = options;
@@ -59,108 +60,89 @@ export class Planners {
     try {
       return await this.#planTogether(source, owner, Math.min(TOGETHER_MS_MAX, msMax));
     } catch (error) {
-      if (!(error instanceof StripperLost)) throw error;
+      if (!(error instanceof StripperLost || error instanceof TakesTooLong)) throw error;
       // Another document can be the cause.
       return this.#planAlone(source, owner, msMax);
     }
   }
 
+  close(): void {
+    for (const { stripper } of this.#planners) stripper.kill();
+  }
+
   /** Has a small document planned behind others of its client, so that none waits for a process to wake up. */
-  async #planTogether(
-    source: Source,
-    { clientId, signal, isAwaited }: Owner,
-    msMax: number,
-  ): Promise<AttachmentPlan> {
-    const waitMs = isAwaited ? this.#options.waitMs : undefined;
-    using held = new DisposableStack();
-    held.defer(await this.#together.take(clientId, { signal, waitMs }));
-    const stripper = this.#sharedBy(clientId);
-    using _timer = setTimeout(() => stripper.kill(), msMax);
-    const left = Promise.withResolvers<never>();
-    const leave = () => left.reject(signal?.reason);
-    signal?.addEventListener('abort', leave);
-    held.defer(() => signal?.removeEventListener('abort', leave));
-    return await Promise.race([reading(source, (document) => stripper.plan(document)), left.promise]);
+  async #planTogether(source: Source, owner: Owner, msMax: number): Promise<AttachmentPlan> {
+    const leave = await this.#turn(this.#together, owner);
+    const { stripper } = this.#plannerOf(owner.clientId, false);
+    const plan = reading(source, (document) => stripper.plan(document));
+    // Not before: the document of a client that has left is still in the stripper's queue.
+    plan.then(leave, leave);
+    return inTime(plan, stripper, owner, msMax);
   }
 
-  #sharedBy(clientId: string): StripperProcess {
-    const known = this.#shared.get(clientId);
-    this.#shared.delete(clientId);
-    const stripper = known === undefined || known.isLost ? new StripperProcess(this.#options.socket) : known;
-    this.#shared.set(clientId, stripper);
-    if (this.#shared.size > SHARED_MAX) {
-      const others = [...this.#shared].filter(([, one]) => one !== stripper);
-      const [client = '', unneeded] = others.find(([, one]) => !one.isBusy) ?? others[0] ?? [];
-      this.#shared.delete(client);
-      // Documents that it still has are planned alone.
-      unneeded?.kill();
-    }
-    return stripper;
-  }
-
-  async #planAlone(
-    source: Source,
-    { clientId, signal, isAwaited }: Owner,
-    msMax: number,
-  ): Promise<AttachmentPlan> {
-    const waitMs = isAwaited ? this.#options.waitMs : undefined;
+  async #planAlone(source: Source, owner: Owner, msMax: number): Promise<AttachmentPlan> {
     using held = new DisposableStack();
-    held.defer(await this.#alone.take(clientId, { signal, waitMs }));
+    held.defer(await this.#turn(this.#alone, owner));
     // A stripper can be lost for unrelated reasons, such as a restart of its unit. If two are lost, the document is the cause.
     for (let lost = 0; lost < 2; lost += 1) {
-      const planner = this.#take(clientId);
+      const planner = this.#plannerOf(owner.clientId, true);
+      const { stripper } = planner;
       try {
-        const plan = await this.#planWith(planner, source, { signal, msMax });
-        this.#giveBack(planner);
-        return plan;
+        const plan = reading(source, (document) => stripper.plan(document));
+        return await inTime(plan, stripper, owner, msMax);
       } catch (error) {
-        if (error instanceof NotStrippable && !planner.stripper.isLost) this.#giveBack(planner);
-        else planner.stripper.kill();
-        signal?.throwIfAborted();
+        if (!(error instanceof NotStrippable)) stripper.kill();
         if (!(error instanceof StripperLost)) throw error;
+      } finally {
+        planner.isAlone = false;
       }
     }
     throw new NotStrippable('the search in it fails, or needs too much memory');
   }
 
-  close(): void {
-    this.#isClosed = true;
-    for (const { stripper } of this.#idle.splice(0)) stripper.kill();
-    for (const stripper of this.#shared.values()) stripper.kill();
+  #turn(slots: SlotQueue, { clientId, signal, isAwaited }: Owner): Promise<() => void> {
+    return slots.take(clientId, { signal, waitMs: isAwaited ? this.#options.waitMs : undefined });
   }
 
-  async #planWith(
-    { stripper }: Planner,
-    source: Source,
-    { signal, msMax }: { signal: AbortSignal | undefined; msMax: number },
-  ): Promise<AttachmentPlan> {
-    const leave = () => stripper.kill();
-    const tooLong = new NotStrippable(`the search in it takes more than ${msMax / 1000} s`);
-    let isLate = false;
-    using _timer = setTimeout(() => {
-      isLate = true;
-      stripper.kill();
-    }, msMax);
-    signal?.addEventListener('abort', leave);
-    try {
-      return await reading(source, (document) => stripper.plan(document));
-    } catch (error) {
-      throw isLate ? tooLong : error;
-    } finally {
-      signal?.removeEventListener('abort', leave);
+  #plannerOf(clientId: string, isAlone: boolean): Planner {
+    const living = this.#planners.filter(({ stripper }) => !stripper.isLost);
+    const isFit = (one: Planner) =>
+      one.clientId === clientId && !one.isAlone && !(isAlone && one.stripper.isBusy);
+    const planner = living.find(isFit) ?? {
+      clientId,
+      stripper: new StripperProcess(this.#options.socket),
+      isAlone,
+    };
+    planner.isAlone = isAlone;
+    const others = living.filter((one) => one !== planner);
+    if (others.length >= PLANNERS_MAX) {
+      const idle = others.findIndex(({ stripper }) => !stripper.isBusy);
+      // Documents that it still has are planned elsewhere.
+      for (const { stripper } of others.splice(Math.max(idle, 0), 1)) stripper.kill();
     }
+    this.#planners = [...others, planner];
+    return planner;
   }
+}
 
-  #take(clientId: string): Planner {
-    const place = this.#idle.findLastIndex((planner) => planner.clientId === clientId);
-    const [known] = place < 0 ? [] : this.#idle.splice(place, 1);
-    return known ?? { clientId, stripper: new StripperProcess(this.#options.socket) };
-  }
-
-  #giveBack(planner: Planner): void {
-    this.#idle.push(planner);
-    const unneeded = this.#isClosed || this.#idle.length > this.#options.max ? this.#idle.shift() : undefined;
-    unneeded?.stripper.kill();
+/** The plan, unless the client leaves first, or the time is over: then the stripper is ended. */
+async function inTime(
+  plan: Promise<AttachmentPlan>,
+  stripper: StripperProcess,
+  { signal }: Owner,
+  msMax: number,
+): Promise<AttachmentPlan> {
+  const over = Promise.withResolvers<never>();
+  const leave = () => over.reject(signal?.reason);
+  using _timer = setTimeout(() => {
+    over.reject(new TakesTooLong(`the search in it takes more than ${msMax / 1000} s`));
+    stripper.kill();
+  }, msMax);
+  signal?.addEventListener('abort', leave);
+  try {
+    return await Promise.race([plan, over.promise]);
+  } finally {
+    signal?.removeEventListener('abort', leave);
   }
 }
 

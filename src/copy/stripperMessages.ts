@@ -48,7 +48,7 @@ type EditMessage = [start: number, end: number, text: Edit['text']];
 
 /** A message from a stripper. The last one for a document is its plan or `refused`: why the task cannot be done with the document, or null. */
 export type StripperMessage =
-  | { ready: true } // the first message: what is lost after that can be lost by a document
+  | { ready: true } // before the first plan of a given document: what is lost after that can be lost by a document
   | { read: [position: number, length: number] }
   | { edits: EditMessage[] }
   | { plan: unknown } // an AttachmentPlan, for the receiver to check: its schema is not for the stripper, which may read no package

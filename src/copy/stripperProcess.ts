@@ -67,7 +67,7 @@ interface Task extends Findings {
 export class StripperProcess {
   readonly #companion: Companion;
   readonly #tasks: Task[] = [];
-  isLost = false;
+  #isLost = false;
   /** Whether it ever answered. */
   #hasBegun = false;
   #isSending = false;
@@ -101,7 +101,7 @@ export class StripperProcess {
   }
 
   #carryOutTask(task: StripperTask, document: ReadableDocument): Promise<Findings> {
-    if (this.isLost) return Promise.reject(new StripperLost('it ended before'));
+    if (this.#isLost) return Promise.reject(new StripperLost('it ended before'));
     const { promise, resolve, reject } = Promise.withResolvers<Findings>();
     this.#tasks.push({ document, edits: [], resolve, reject });
     const { stream } = this.#companion;
@@ -116,7 +116,13 @@ export class StripperProcess {
     return this.#tasks.length > 0;
   }
 
+  /** Whether it has ended, or is about to. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
   kill(): void {
+    this.#isLost = true;
     this.#companion.kill();
   }
 
@@ -181,7 +187,6 @@ export class StripperProcess {
   }
 
   #fail<E>(error: E): E {
-    this.isLost = true;
     for (const task of this.#tasks.splice(0)) task.reject(error);
     this.kill();
     return error;

@@ -49,9 +49,10 @@ stream.on('data', (chunk: Buffer) => {
 });
 
 function begin(task: TaskHead): void {
-  if (!isReady) stream.write(encodeFrame({ ready: true } satisfies StripperMessage));
-  isReady = true;
   if (isGiven(task)) {
+    // For other tasks it asks for bytes, which says the same.
+    if (!isReady) stream.write(encodeFrame({ ready: true } satisfies StripperMessage));
+    isReady = true;
     given = task;
     expect(Buffer.alloc(task.documentBytes));
   } else {
