@@ -29,7 +29,8 @@ export interface AttachmentPlan {
   trailer: string;
 }
 
-export const PLAN_BYTES_MAX = 64 << 10;
+/** The plan of each waiting job is in memory. Ordinary documents take a tenth. */
+export const PLAN_BYTES_MAX = 6 << 10;
 /** More than any receipt has, and its plan. Offsets up to so far behind the document can be written. */
 export const SUFFIX_BYTES_MAX = 64 << 20;
 /** The bytes of an offset in a cross-reference stream. */
