@@ -65,18 +65,19 @@ export function getSealedPdf(options: DocumentRouteOptions): Middleware {
     held.defer(options.downloads.take(callerOf(ctx).viewer.clientId));
     const pdf = await sealedPdfs.open(job, file, suffix);
     ctx.status = 200;
-    ctx.type = 'application/pdf';
     ctx.etag = pdf.sha256;
-    ctx.set('Content-Disposition', `attachment; filename="${job.id}.sealed.pdf"`);
-    ctx.set('Repr-Digest', `sha-256=:${Buffer.from(pdf.sha256, 'hex').toString('base64')}:`);
-    ctx.set('Accept-Ranges', 'bytes');
-    ctx.set('Cache-Control', 'no-store');
     ctx.vary('Authorization');
+    ctx.set('Cache-Control', 'no-store');
     if (ctx.fresh) {
       ctx.status = 304;
       return;
     }
+    // Before the headers that describe the PDF: an error must not have them.
     const { start, end } = readRange(ctx, pdf.bytes);
+    ctx.type = 'application/pdf';
+    ctx.set('Content-Disposition', `attachment; filename="${job.id}.sealed.pdf"`);
+    ctx.set('Repr-Digest', `sha-256=:${Buffer.from(pdf.sha256, 'hex').toString('base64')}:`);
+    ctx.set('Accept-Ranges', 'bytes');
     ctx.length = end - start;
     if (ctx.method === 'HEAD') return;
     await send(ctx, pdf.read(start, end), end - start, options);
