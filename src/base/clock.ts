@@ -4,14 +4,18 @@ export type Clock = () => number;
 export const systemClock: Clock = () => Date.now();
 
 const DAY_MS = 86_400_000;
+/** The last moment that a Date can be, ECMA-262 21.4.1.1. The rest of its day cannot. */
+const LAST_MS = 8.64e15;
 /** The day of the last formatted time. */
 let day = { number: Number.NaN, date: '' };
 
 /**
  * RFC 3339, UTC, milliseconds: `2026-01-02T03:04:05.678Z`. A list contains hundreds of times, and Date takes half a microsecond for each.
+ * Throws a RangeError for what is not a time.
  */
 export function toRfc3339(epochMs: number): string {
   const at = Math.trunc(epochMs);
+  if (!(Math.abs(at) <= LAST_MS)) throw new RangeError(`${epochMs} is not a time`);
   const number = Math.floor(at / DAY_MS);
   if (number !== day.number) day = { number, date: new Date(at).toISOString().replace(/T.*/, '') };
   const ms = at - number * DAY_MS;

@@ -18,7 +18,10 @@ t.test('a time is written as a Date writes it, whatever time was written before'
   fc.assert(written, { numRuns: tries(2000) });
 });
 
-t.test('what is not a time is refused', async (t) => {
-  for (const at of [Number.NaN, Number.POSITIVE_INFINITY, LAST_MS + 1])
-    t.throws(() => toRfc3339(at), RangeError, `${at}`);
+t.test('what is not a time is refused, whatever time was written before', async (t) => {
+  for (const before of [0, LAST_MS, -LAST_MS])
+    for (const at of [Number.NaN, Number.POSITIVE_INFINITY, LAST_MS + 1, -LAST_MS - 1]) {
+      toRfc3339(before);
+      t.throws(() => toRfc3339(at), RangeError, `${at} after ${before}`);
+    }
 });
