@@ -46,6 +46,8 @@ const BACKOFF_MS_MAX = 1000;
 
 /** If a signer refuses a request of the log, or if the PIN is wrong, another start does not help; time or an administrator may. */
 const REFUSED_PAUSE_MS = 10_000;
+/** The same for a PIN that is locked: only the flags of the token are read again, for hours or days. */
+const LOCKED_PAUSE_MS = 60_000;
 
 /** A step of a start hangs if it takes longer than this and this many times as long as the last good start. */
 const HANG_MS_MIN = 1500;
@@ -355,6 +357,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   async #pause(failure: SignerFailure): Promise<void> {
     if (this.#closing.signal.aborted) return;
+    if (failure.code === 'CKR_PIN_LOCKED') return this.#sleep(LOCKED_PAUSE_MS);
     if (isPinTrouble(failure) || isRefusal(failure.code)) return this.#sleep(REFUSED_PAUSE_MS);
     const spentMs = performance.now() - this.#startedAtMs;
     await this.#sleep(Math.max(this.#backoffMs - spentMs, BACKOFF_MS_MIN));

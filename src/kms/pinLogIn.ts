@@ -1,8 +1,9 @@
 import pkcs11 from 'pkcs11js';
 import { openDatagramAddon } from '../base/journal.ts';
+import { asPkcs11Error, numberOf } from './module.ts';
 import { pinFileUnfit, withPinFile } from './pinFile.ts';
 import type { TokenOptions } from './protocol.ts';
-import { RefusedPins } from './refusedPins.ts';
+import { PIN_NOT_JUDGED, RefusedPins } from './refusedPins.ts';
 import { isPinRefusal, SignerFailure } from './signerFailure.ts';
 
 interface PinAddon {
@@ -21,28 +22,39 @@ interface PinAddon {
   ): { result?: number; digest?: Buffer; unfit?: string; unlocked?: string };
 }
 
+/** The flags of CK_TOKEN_INFO that count wrong PINs (PKCS#11 2.40, section 3.2). */
+const { CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_LOCKED } = pkcs11;
+const WRONG_PIN_FLAGS = CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_FINAL_TRY | CKF_USER_PIN_LOCKED;
+
 /**
- * Logs the user in, with one attempt at the PIN, and without any attempt at a PIN that the token refused before. The PIN never enters the
- * memory of JavaScript, which cannot be wiped. Throws SignerFailure as {@link withPinFile} and {@link RefusedPins} do, or for a PIN that
- * the token refuses, and Pkcs11Error.
+ * Logs the user in, with one attempt at the PIN. No attempt is made at a PIN that the token refused before, and none that could be the last
+ * one before the token locks itself. The PIN never enters the memory of JavaScript, which cannot be wiped. Throws SignerFailure as
+ * {@link withPinFile} and {@link RefusedPins} do, for a PIN that the token refuses, `pin_final_try` and `CKR_PIN_LOCKED`; and Pkcs11Error.
  */
 export async function logInWithPin(
-  { libPath }: pkcs11.PKCS11,
+  module: pkcs11.PKCS11,
   session: Buffer,
   token: TokenOptions,
   timeoutMs: number,
 ): Promise<void> {
   const addon = openDatagramAddon<PinAddon>();
+  const slot = module.C_GetSessionInfo(session).slotID;
+  const readFlags = () => module.C_GetTokenInfo(slot).flags & WRONG_PIN_FLAGS;
   using refused = await RefusedPins.open(token, timeoutMs);
   // There is no await between the attempt and its record, so this process does not end in between, whatever is requested of it.
-  attempt(token, refused, (file) => addon.logIn(libPath, session, file, refused.salt, refused.digests));
+  attempt(token, refused, readFlags, (file) =>
+    addon.logIn(module.libPath, session, file, refused.salt, refused.digests),
+  );
 }
 
 function attempt(
   { pinFile, pinSource = pinFile }: TokenOptions,
   refused: RefusedPins,
+  readFlags: () => number,
   logIn: (file: number) => ReturnType<PinAddon['logIn']>,
 ): void {
+  const flagsBefore = readFlags();
+  checkAttemptsLeft(flagsBefore);
   const { result, digest, unfit, unlocked } = withPinFile(pinFile, pinSource, logIn);
   if (unlocked !== undefined)
     process.stderr.write(
@@ -54,12 +66,37 @@ function attempt(
     const detail = `the token refused the PIN in ${pinSource} before (${code}), and it is not presented again until the file changes`;
     throw new SignerFailure('pin_refused', detail);
   }
-  if (result === pkcs11.CKR_OK) return;
-  const name = nameOf(result);
-  if (!isPinRefusal(name)) throw new pkcs11.Pkcs11Error(`${name}:${result}`, result, 'C_Login');
+  if (result === pkcs11.CKR_OK || result === pkcs11.CKR_USER_ALREADY_LOGGED_IN) return;
+  const error = new pkcs11.Pkcs11Error(`${nameOf(result)}:${result}`, result, 'C_Login');
+  const name = error.message;
+  if (name in PIN_NOT_JUDGED && !hasCounted(flagsBefore, readFlags)) throw error;
   if (digest === undefined) throw new Error('there is no memory to remember the refused PIN');
   refused.add(digest, name);
-  throw new SignerFailure(name, `the token refused the PIN in ${pinSource}`);
+  if (isPinRefusal(name)) throw new SignerFailure(name, `the token refused the PIN in ${pinSource}`);
+  const detail = `the token did not accept the PIN in ${pinSource} (${name}${numberOf(error)}), and it is not presented again until the file changes`;
+  throw new SignerFailure('pin_refused', detail);
+}
+
+function checkAttemptsLeft(flags: number): void {
+  if (flags & CKF_USER_PIN_LOCKED)
+    throw new SignerFailure('CKR_PIN_LOCKED', 'the token reports that its PIN is locked; none was presented');
+  if (flags & CKF_USER_PIN_FINAL_TRY)
+    throw new SignerFailure(
+      'pin_final_try',
+      'the token locks itself after one more wrong PIN, so none was presented',
+    );
+  if (flags & CKF_USER_PIN_COUNT_LOW)
+    process.stderr.write('a wrong PIN was presented to the token since the last log-in\n');
+}
+
+/** Whether the token counted the PIN as wrong, whatever its answer said. */
+function hasCounted(flagsBefore: number, readFlags: () => number): boolean {
+  try {
+    return (readFlags() & ~flagsBefore) !== 0;
+  } catch (error) {
+    if (asPkcs11Error(error) === undefined) throw error;
+    return false;
+  }
 }
 
 /** The name that the binding gives to return values of other functions. */

@@ -27,6 +27,22 @@ const REFUSED_MAX = 16;
 const FILE_BYTES = 4096;
 const SALT_BYTES = 16;
 
+/**
+ * The errors of C_Login that say nothing about the PIN, each with the reason. Every other error counts as a refusal: devices differ in their
+ * code for a wrong PIN, and some of them are locked after three.
+ */
+export const PIN_NOT_JUDGED: Readonly<Record<string, string>> = {
+  CKR_DEVICE_ERROR: 'the token failed, or the connection to it',
+  CKR_DEVICE_REMOVED: 'the token was removed during the call',
+  CKR_TOKEN_NOT_PRESENT: 'the slot was empty when the call began',
+  CKR_SESSION_HANDLE_INVALID:
+    'the session had ended before the call, for example because the token restarted',
+  CKR_FUNCTION_FAILED:
+    'the call failed before the PIN was compared, as the unchanged flags of the token show',
+  CKR_CRYPTOKI_NOT_INITIALIZED: 'the module refuses every call',
+  CKR_USER_PIN_NOT_INITIALIZED: 'the token has no PIN to compare with',
+};
+
 /** A PIN that the token refused: its digest, in Base64, and the return value of PKCS#11. */
 interface Refused {
   digest: string;

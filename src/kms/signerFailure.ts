@@ -27,11 +27,12 @@ const PIN_REFUSALS = new Set([
   'CKR_PIN_LEN_RANGE',
   'CKR_PIN_EXPIRED',
   'CKR_PIN_LOCKED',
-  // Our own code: the PIN was judged before.
+  // Our own codes: the token did not accept this PIN, now or before; or it has one attempt left.
   'pin_refused',
+  'pin_final_try',
 ]);
 
-/** The token judged the PIN, so another attempt with the same one brings the token nearer to being locked. */
+/** Another attempt with the same PIN would bring the token nearer to being locked, so none is made. */
 export function isPinRefusal(code: string): boolean {
   return PIN_REFUSALS.has(code);
 }
@@ -69,6 +70,10 @@ const FORKED =
 export const SIGNER_REMEDIES: Readonly<Record<string, string>> = {
   module_unusable: 'check kms.partitions.module and that the file is a PKCS#11 library for this machine',
   CKR_USER_PIN_NOT_INITIALIZED: 'set the user PIN of the token',
+  CKR_PIN_LOCKED:
+    'unlock the PIN with the vendor’s tool, or wait until the lock-out of the token ends; correct the PIN file if it is wrong, and otherwise run `pdfseal hsm retry-pin`',
+  pin_final_try:
+    'correct the PIN file if it is wrong; then log in once with the vendor’s tool and the right PIN, which resets the count of the token. pdfseald never makes the last attempt',
   token_ambiguous: 'name it by token_serial instead of token_label',
   key_not_found: 'restore the key from its backup, or correct key_label',
   key_ambiguous: 'key labels must be unique on a token: rename or remove the other key',
@@ -102,7 +107,7 @@ const PIN_REMEDY =
 
 /** The remedy for a failure that an administrator must correct; undefined for one that may pass by itself. */
 export function signerRemedy({ code }: Pick<SignerFailure, 'code'>): string | undefined {
-  return isPinRefusal(code) ? PIN_REMEDY : SIGNER_REMEDIES[code];
+  return SIGNER_REMEDIES[code] ?? (isPinRefusal(code) ? PIN_REMEDY : undefined);
 }
 
 const RESTART = '; a running daemon sees it once it is restarted, for credentials are handed out at a start';

@@ -9,6 +9,7 @@ import { EXIT_MEANINGS } from '../../src/cli/exit.ts';
 import type { Operation } from '../../src/http/openapiParts.ts';
 import { OPERATIONS } from '../../src/http/operations.ts';
 import { WEBHOOK_OPERATIONS } from '../../src/http/webhookOperations.ts';
+import { PIN_NOT_JUDGED } from '../../src/kms/refusedPins.ts';
 import { SIGNER_REMEDIES } from '../../src/kms/signerFailure.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -69,6 +70,11 @@ const MADE: Readonly<Record<string, () => string>> = {
     table(
       ['Code', 'What to do'],
       Object.entries(SIGNER_REMEDIES).map(([code, remedy]) => [`\`${code}\``, remedy]),
+    ),
+  'Log-ins that do not count': () =>
+    table(
+      ['Error', 'Why it says nothing about the PIN'],
+      Object.entries(PIN_NOT_JUDGED).map(([code, reason]) => [`\`${code}\``, reason]),
     ),
   Acts: () =>
     read('test/journeys/acts.md')

@@ -1,8 +1,8 @@
 /** HSMs that fail while the daemon seals: the module before each token returns errors, hangs, forges, or loses what it had. */
-import { cpSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { initKey } from '../../src/kms/keyOperations.ts';
+import { forgetRefusedPins, initKey } from '../../src/kms/keyOperations.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { askAdmin } from '../support/admin.ts';
 import {
@@ -26,13 +26,15 @@ import { until } from '../support/until.ts';
 import type { Try } from './history.ts';
 import { type PlayedRound, playRound, type Round, type RoundOptions } from './play.ts';
 
+type Mend = () => void | Promise<void>;
+
 /** What happens to one partition. */
 export interface Affliction {
   name: string;
   /** Whether the partition signs nothing while it lasts. */
   disables: boolean;
   /** Lasts until the result is called. */
-  strike(partition: PartitionOptions, round: Round): Promise<() => void> | (() => void);
+  strike(partition: PartitionOptions, round: Round): Promise<Mend> | Mend;
 }
 
 const DEVICE = {
@@ -135,15 +137,15 @@ function inModule(name: string, fault: ModuleFault, { disables = true, isOfStart
   };
 }
 
-/** A refused PIN is tried again when its file is written again: the administrator's remedy. */
-function withPinFileWritten(affliction: Affliction): Affliction {
+/** A refused PIN that is right is presented again after `hsm retry-pin`: the administrator's remedy. */
+function withPinRetried(affliction: Affliction): Affliction {
   return {
     ...affliction,
     async strike(partition, round) {
       const mend = await affliction.strike(partition, round);
-      return () => {
-        mend();
-        writeFileSync(partition.pinFile, readFileSync(partition.pinFile));
+      return async () => {
+        await mend();
+        await forgetRefusedPins(partition);
       };
     },
   };
@@ -174,7 +176,7 @@ export const AFFLICTIONS: readonly Affliction[] = [
       const fails = called as ModuleFunction;
       const isOfStart = !SIGNING.includes(fails);
       const affliction = inModule(`${code} of ${called}`, { fails, with: value }, { isOfStart });
-      return code.startsWith('CKR_PIN_') ? withPinFileWritten(affliction) : affliction;
+      return fails === 'C_Login' ? withPinRetried(affliction) : affliction;
     }),
   ),
   ...SIGNING.map((fails) =>
@@ -301,7 +303,7 @@ async function strikeOnce(round: Round, struck: Struck[], noticeSeconds: number)
       if (!isRight) history.faults.push(`${name}: a create was answered ${JSON.stringify(answer)}`);
     }
   } finally {
-    for (const mend of mends) mend();
+    await Promise.all(mends.map((mend) => mend()));
   }
   const begun = performance.now();
   await until(`all sign after ${name}`, () => doAllSign(round), RECOVERY_SECONDS);

@@ -2,16 +2,39 @@
 import { scryptSync } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
 import { forgetRefusedPins, probeToken, readKey } from '../../src/kms/keyOperations.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
-import { behindFaulty, buildFaultyModule, logins, refusedLogins, withoutFaults } from '../support/faults.ts';
+import { PIN_NOT_JUDGED } from '../../src/kms/refusedPins.ts';
+import {
+  behindFaulty,
+  buildFaultyModule,
+  logins,
+  refusedLogins,
+  setFault,
+  withoutFaults,
+} from '../support/faults.ts';
 import { item, makeSite, pidOf, type Site, statesOf } from '../support/partitions.ts';
 import { randomBytes } from '../support/seed.ts';
 import { changePin } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 
 const module = buildFaultyModule(t.testdir());
+
+const { CKR_USER_TYPE_INVALID, CKR_FUNCTION_FAILED } = pkcs11;
+/** Some tokens report that few attempts are left as well. */
+const FINAL_TRY_OF_FEW = pkcs11.CKF_USER_PIN_FINAL_TRY | pkcs11.CKF_USER_PIN_COUNT_LOW;
+/** The answers after which the same PIN may be presented again. */
+const UNJUDGED = {
+  CKR_DEVICE_ERROR: 0x30,
+  CKR_DEVICE_REMOVED: 0x32,
+  CKR_TOKEN_NOT_PRESENT: 0xe0,
+  CKR_SESSION_HANDLE_INVALID: 0xb3,
+  CKR_FUNCTION_FAILED: 0x6,
+  CKR_CRYPTOKI_NOT_INITIALIZED: 0x190,
+  CKR_USER_PIN_NOT_INITIALIZED: 0x102,
+};
 
 async function openSite(t: Test): Promise<{ site: Site; token: PartitionOptions; pin: string }> {
   const site = await makeSite(t, 'ed25519');
@@ -130,3 +153,69 @@ t.test('a damaged record is begun anew; where none can be kept, no PIN is presen
   t.ok(existsSync(recordOf(token)));
   t.notMatch(readFileSync(recordOf(token), 'utf8'), pin.trim());
 });
+
+t.test('whatever the token answers counts as a refusal, unless it says nothing about the PIN', async (t) => {
+  const { token, pin } = await openSite(t);
+  setFault(token, { wrongPinIs: CKR_USER_TYPE_INVALID });
+  writeFileSync(token.pinFile, 'wrong-pin');
+  const refused = /did not accept the PIN in \S+pin \(CKR_USER_TYPE_INVALID\).*\(pin_refused\).*retry-pin/;
+  await t.rejects(probeToken(token), { message: refused });
+  await t.rejects(probeToken(token), { message: /before \(CKR_USER_TYPE_INVALID\)/ });
+  t.equal(logins(token), 1);
+
+  await resetCount(token, pin);
+  setFault(token, { wrongPinIs: CKR_FUNCTION_FAILED });
+  writeFileSync(token.pinFile, 'wrong-pin-2');
+  await t.rejects(probeToken(token), { message: /\(CKR_FUNCTION_FAILED\).*pin_refused/ });
+  t.equal(refusedLogins(token), 2, 'the flags show that the token counted it');
+  await t.rejects(probeToken(token), { message: /before \(CKR_FUNCTION_FAILED\)/ });
+
+  await resetCount(token, pin);
+  for (const [name, value] of Object.entries(UNJUDGED)) {
+    const tried = logins(token);
+    setFault(token, { fails: 'C_Login', with: value });
+    for (const attempt of [1, 2]) {
+      await t.rejects(probeToken(token), { message: new RegExp(`C_Login failed \\(${name}\\)`) });
+      t.equal(logins(token), tried + attempt, `${name} is tried again`);
+    }
+  }
+  t.strictSame(Object.keys(UNJUDGED).toSorted(), Object.keys(PIN_NOT_JUDGED).toSorted());
+});
+
+t.test('the last attempt before the token locks itself is never made', async (t) => {
+  const { site, token, pin } = await openSite(t);
+  writeFileSync(token.pinFile, pin);
+  for (const flags of [pkcs11.CKF_USER_PIN_FINAL_TRY, FINAL_TRY_OF_FEW]) {
+    setFault(token, { tokenFlags: flags });
+    const refusal =
+      /after one more wrong PIN, so none was presented \(pin_final_try\); .*log in once with the vendor/;
+    await t.rejects(probeToken(token), { message: refusal });
+    await t.rejects(site.open({ partitions: [token] }), { message: refusal });
+    await forgetRefusedPins(token);
+    await t.rejects(probeToken(token), { message: refusal }, 'an administrator cannot insist');
+  }
+  setFault(token, { tokenFlags: pkcs11.CKF_USER_PIN_LOCKED });
+  const locked = /its PIN is locked; none was presented \(CKR_PIN_LOCKED\); unlock the PIN/;
+  await t.rejects(probeToken(token), { message: locked });
+  t.equal(logins(token), 0);
+
+  setFault(token, undefined);
+  await t.resolves(probeToken(token), 'once the token has more attempts, nothing is to be forgotten');
+});
+
+t.test(
+  'a wrong PIN that somebody presented is reported, and the right one is presented all the same',
+  async (t) => {
+    const { site, token } = await openSite(t);
+    setFault(token, { tokenFlags: pkcs11.CKF_USER_PIN_COUNT_LOW });
+    await site.open({ partitions: [token] });
+    await until('it is logged', () => site.log().includes('a wrong PIN was presented to the token'));
+  },
+);
+
+/** The user logs in as the vendor's tool would. */
+async function resetCount(token: PartitionOptions, pin: string): Promise<void> {
+  setFault(token, undefined);
+  writeFileSync(token.pinFile, pin);
+  await probeToken(token);
+}

@@ -43,6 +43,10 @@ export type ModuleFault =
   | { fails: ModuleFunction; with: number; every?: number }
   | { forges: (typeof FORGERIES)[number]; every?: number }
   | { loses: (typeof LOSSES)[number] }
+  /** The token answers a wrong PIN with this code. */
+  | { wrongPinIs: number }
+  /** The token reports these flags of CK_TOKEN_INFO as well. */
+  | { tokenFlags: number }
   | Peculiarity;
 
 /**
@@ -95,6 +99,8 @@ function faultText(fault: ModuleFault | undefined): string {
   if ('overtaken' in fault) return `overtake ${Number(fault.overtaken === 'by a failure')}`;
   if ('fails' in fault) return `${fault.fails} ${fault.with} ${fault.every ?? 1}`;
   if ('forges' in fault) return `garbage ${FORGERIES.indexOf(fault.forges)} ${fault.every ?? 1}`;
+  if ('wrongPinIs' in fault) return `wrong-pin-is ${fault.wrongPinIs}`;
+  if ('tokenFlags' in fault) return `token-flags ${fault.tokenFlags}`;
   if ('loses' in fault) return `lose ${LOSSES.indexOf(fault.loses)}`;
   return `${fault.delayed}-delay ${fault.ms}`;
 }

@@ -95,8 +95,11 @@ static CK_RV open_session(CK_SLOT_ID slot, CK_FLAGS flags, CK_VOID_PTR applicati
 }
 
 static CK_RV login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_UTF8CHAR_PTR pin, CK_ULONG pin_bytes) {
+  unsigned long value;
   CK_RV result = strike("C_Login");
   if (result == CKR_OK) result = real->C_Login(session, user, pin, pin_bytes);
+  /* Devices differ in their code for a wrong PIN. */
+  if (result != CKR_OK && told("wrong-pin-is", &value)) result = value;
   record("login", result);
   return result;
 }
@@ -269,6 +272,7 @@ static CK_RV token_info(CK_SLOT_ID slot, CK_TOKEN_INFO_PTR info) {
     return CKR_TOKEN_NOT_RECOGNIZED;
   }
   CK_RV result = real->C_GetTokenInfo(slot, info);
+  if (result == CKR_OK && told("token-flags", &value)) info->flags |= value;
   if (result == CKR_OK && told("no-login", &value)) info->flags &= ~(CK_FLAGS)CKF_LOGIN_REQUIRED;
   return result;
 }
