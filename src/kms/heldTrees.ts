@@ -20,6 +20,6 @@ export async function heldTrees(
   try {
     return await signer.ask({ kind: 'heldTrees' }, TIMEOUT_MS);
   } finally {
-    signer.kill(new SignerFailure('signer_closed', 'the signer has been asked'));
+    void signer.end(new SignerFailure('signer_closed', 'the signer has been asked'));
   }
 }

@@ -6,6 +6,7 @@ import { type HeldKey, type VerifySignature, verifierOf } from './keyAlgorithm.t
 import { carryOut, type Order } from './order.ts';
 import { logState, type PartitionState, type PartitionStatus, stateAfter } from './partitionStatus.ts';
 import { type Duties, type OpenedSessions, type TokenOptions, tokenName } from './protocol.ts';
+import { restartPauseMs } from './restartPause.ts';
 import { SessionQueue } from './sessionQueue.ts';
 import { isPinTrouble, isRefusal, isTaken, SignerFailure, toSignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
@@ -39,10 +40,6 @@ export type RefusalListener = (key: KeyName, code: string) => void;
 
 const START_TIMEOUT_MS = 10_000;
 const PROBE_INTERVAL_MS = 10_000;
-
-/** Pause between starts that fail: short enough to sign again within 2 s of a token's return. */
-const BACKOFF_MS_MIN = 100;
-const BACKOFF_MS_MAX = 1000;
 
 /** If a signer refuses a request of the log, or if the PIN is wrong, another start does not help; time or an administrator may. */
 const REFUSED_PAUSE_MS = 10_000;
@@ -88,7 +85,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
   readonly #refusedBy = new Set<string>();
   #treesGivenUp = 0;
   #starts = 0;
-  #backoffMs = BACKOFF_MS_MIN;
+  /** Time of the first failure since a signature outside of a start, on the monotonic clock. */
+  #failingSinceMs: number | undefined;
   /** Start time of the newest child, on the monotonic clock. */
   #startedAtMs = 0;
   /** Duration of the last successful start. */
@@ -160,10 +158,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** Returns a verified signature, or undefined if this partition cannot give one. Never rejects. */
   async sign(order: Order): Promise<Uint8Array | undefined> {
     const signature = await this.#queue.take(() => this.#signNow((signer) => this.#carryOut(signer, order)));
-    if (signature !== undefined) {
-      this.#signatures += 1;
-      this.#backoffMs = BACKOFF_MS_MIN;
-    }
+    if (signature !== undefined) this.#signatures += 1;
     return signature;
   }
 
@@ -191,6 +186,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     await withdrawal?.gone;
     if (withdrawal === undefined || this.#withdrawal !== withdrawal) return;
     this.#withdrawal = undefined;
+    this.#failingSinceMs = undefined;
     this.#enter('starting');
     withdrawal.over.resolve();
   }
@@ -234,11 +230,12 @@ export class Partition<Key extends HeldKey = HeldKey> {
       this.#started.resolve(undefined);
       await signer.lost;
     } catch (error) {
-      signer.kill(toSignerFailure(error));
+      void signer.end(toSignerFailure(error));
     } finally {
       clearInterval(probing);
     }
     const failure = await signer.lost;
+    this.#failingSinceMs ??= performance.now();
     this.#enter(stateAfter(failure), failure);
     this.#started.resolve(failure);
     // Only then may the next one start: two children on one token could starve each other of sessions.
@@ -334,12 +331,13 @@ export class Partition<Key extends HeldKey = HeldKey> {
     try {
       const askedAtMs = performance.now();
       const signature = await use(signer);
+      this.#failingSinceMs = undefined;
       this.#settings.onSigned?.(this.key, performance.now() - askedAtMs);
       return signature;
     } catch (error) {
       // One failure condemns the signer: a token that vanished and came back serves only new processes.
       const failure = toSignerFailure(error);
-      signer.kill(failure);
+      void signer.end(failure);
       // If the signer has already been succeeded by another, the failure is out of date.
       if (this.#signer === signer) this.#enter(stateAfter(failure), failure);
       return undefined;
@@ -359,9 +357,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
     if (this.#closing.signal.aborted) return;
     if (failure.code === 'CKR_PIN_LOCKED') return this.#sleep(LOCKED_PAUSE_MS);
     if (isPinTrouble(failure) || isRefusal(failure.code)) return this.#sleep(REFUSED_PAUSE_MS);
-    const spentMs = performance.now() - this.#startedAtMs;
-    await this.#sleep(Math.max(this.#backoffMs - spentMs, BACKOFF_MS_MIN));
-    this.#backoffMs = Math.min(this.#backoffMs * 2, BACKOFF_MS_MAX);
+    const nowMs = performance.now();
+    await this.#sleep(restartPauseMs(nowMs - (this.#failingSinceMs ?? nowMs)));
   }
 
   async #sleep(ms: number): Promise<void> {

@@ -34,6 +34,8 @@ const TIMEOUT_MS_MAX = 300_000;
 /** The requesting process notices first that an answer is late, and reports it. */
 const GRACE_MS = 500;
 const SESSIONS_MAX = 64;
+/** Time limit for closing the token when the stream has ended, without the signatures under way, which have limits of their own. */
+const LEAVE_MS_MAX = 5_000;
 
 const charter = readCharter() as Charter;
 const lifeline = new Lifeline();
@@ -70,12 +72,19 @@ async function answer(
     case 'heldTrees':
       return treesOfUnit(charter.duties);
     case 'close':
-      await Promise.all(signing);
-      token?.close();
+      await closeToken();
       return null;
     default:
       return sign(request, timeoutMs);
   }
+}
+
+/** Waits for the signatures under way, and closes the token, once. */
+async function closeToken(): Promise<void> {
+  await Promise.all(signing);
+  const open = token;
+  token = undefined;
+  open?.close();
 }
 
 function use(found: TokenKey | SoftwareKey): typeof found.publicKey {
@@ -168,9 +177,9 @@ async function serve(call: SignerCall): Promise<void> {
   });
 }
 
-/** Ends the process after the signatures under way. If one hangs, so would the exit, and the lifeline ends the process. Never rejects. */
+/** Ends the process in order. If the module hangs, so would the exit, and the lifeline ends the process. Never rejects. */
 async function leave(): Promise<void> {
-  await Promise.all(signing);
+  await lifeline.within(LEAVE_MS_MAX, closeToken).catch(() => {});
   process.exit(status);
 }
 

@@ -19,8 +19,8 @@ const PROGRAM = fileURLToPath(siblingModule('signer', import.meta.url));
 /** A signer inherits nothing else: the daemon's environment may hold credentials, and a vendor's module is foreign code. */
 const BASE_ENVIRONMENT = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' };
 
-/** Time limit for an orderly logout, before the process is killed. */
-const CLOSE_GRACE_MS = 1000;
+/** Time limit for the end of a signer that is told to end, before the process is killed. */
+const END_MS_MAX = 1000;
 
 interface Pending {
   resolve(answer: SignerAnswers[keyof SignerAnswers]): void;
@@ -49,7 +49,7 @@ export function signerProgram(charter: Charter, args: readonly string[], session
  * the signer: a module that hung once is not used again. A failure that the token reported leaves it running; the caller decides.
  */
 export class SignerProcess {
-  /** Resolves, with the first reason, as soon as the signer is gone or about to be killed. Never rejects. */
+  /** Resolves, with the first reason, as soon as the signer is gone or about to end. Never rejects. */
   readonly lost: Promise<SignerFailure>;
   /** Resolves when the process of a child no longer exists, or the connection to a unit is closed. Never rejects. */
   readonly exited: Promise<void>;
@@ -76,8 +76,9 @@ export class SignerProcess {
     readFrames(this.#companion.stream, SIGNER_MESSAGE_BYTES_MAX, (message) =>
       this.#settle(message as SignerReply),
     );
-    this.#companion.stream.once('close', () =>
-      this.kill(new SignerFailure('signer_died', 'the signer ended')),
+    this.#companion.stream.once(
+      'close',
+      () => void this.end(new SignerFailure('signer_died', 'the signer ended')),
     );
   }
 
@@ -85,17 +86,22 @@ export class SignerProcess {
     return this.#companion.pid;
   }
 
-  /** Ends the signer at once; pending requests fail with `reason`. */
-  kill(reason: SignerFailure): void {
+  /**
+   * Ends the signer after a failure: pending requests fail with `reason` now, but the signer lets the module finish them and close its
+   * sessions, which a device may otherwise keep for long. By force after a second. Resolves when it is gone; never rejects.
+   */
+  async end(reason: SignerFailure): Promise<void> {
     this.#lose(reason);
-    this.#companion.kill();
+    this.#send({ kind: 'close' }, END_MS_MAX);
+    const timer = setTimeout(() => this.#companion.kill(), END_MS_MAX);
+    await this.exited;
+    clearTimeout(timer);
   }
 
-  /** Logs out and ends the signer, by force if that takes more than a second. Resolves when it is gone. */
+  /** Ends the signer after the pending requests, as {@link end} does. Resolves when it is gone. */
   async close(): Promise<void> {
-    await this.ask({ kind: 'close' }, CLOSE_GRACE_MS).catch(() => {});
-    this.kill(new SignerFailure('signer_closed', 'the partition was closed'));
-    await this.exited;
+    await this.ask({ kind: 'close' }, END_MS_MAX).catch(() => {});
+    await this.end(new SignerFailure('signer_closed', 'the partition was closed'));
   }
 
   /** Returns the signer's answer. Rejects with SignerFailure; without an answer in time the signer is killed. */
@@ -104,14 +110,21 @@ export class SignerProcess {
     timeoutMs: number,
   ): Promise<SignerAnswers[Kind]> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    const id = this.#nextId++;
     const { promise, resolve, reject } = Promise.withResolvers<SignerAnswers[Kind]>();
+    const id = this.#send(request, timeoutMs);
     this.#pending.set(id, { resolve: (answer) => resolve(answer as SignerAnswers[Kind]), reject });
     const timer = setTimeout(() => {
-      this.kill(new SignerFailure('timed_out', `no answer to "${request.kind}" within ${timeoutMs} ms`));
+      this.#lose(new SignerFailure('timed_out', `no answer to "${request.kind}" within ${timeoutMs} ms`));
+      this.#companion.kill();
     }, timeoutMs);
-    this.#companion.stream.write(encodeFrame({ ...request, id, timeoutMs }));
     return promise.finally(() => clearTimeout(timer));
+  }
+
+  /** Returns the number by which the answer is known. */
+  #send(request: SignerRequest, timeoutMs: number): number {
+    const id = this.#nextId++;
+    this.#companion.stream.write(encodeFrame({ ...request, id, timeoutMs }));
+    return id;
   }
 
   #settle(reply: SignerReply): void {

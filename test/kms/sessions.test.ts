@@ -1,6 +1,8 @@
+import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
 import { bytesOrder } from '../../src/kms/order.ts';
 import type { PartitionsOptions } from '../../src/kms/partitions.ts';
+import { restartPauseMs } from '../../src/kms/restartPause.ts';
 import { SessionQueue } from '../../src/kms/sessionQueue.ts';
 import { verifySignature } from '../../src/log/verifierKey.ts';
 import {
@@ -146,6 +148,52 @@ t.test('a withdrawal waits for all signatures under way', async (t) => {
   await partitions.restore('region-0');
   await allReady(partitions);
   t.ok(await signer.sign(bytesOrder(MESSAGE)));
+});
+
+t.test('a signer that failed closes its token, after the signatures under way', async (t) => {
+  const { token, open } = await makeFaultySite(t);
+  const partitions = await open();
+  const signer = item(partitions.signers, 0);
+  setFault(token, { fails: 'C_Sign', with: pkcs11.CKR_DEVICE_ERROR });
+  t.equal(await signer.sign(bytesOrder(MESSAGE)), undefined);
+  await until('the module at its end', () => faultsPlayed(token, 'finalize') === 1);
+  await until('the same for one whose start fails', () => faultsPlayed(token, 'finalize') > 1);
+  setFault(token, undefined);
+  await allReady(partitions);
+  const before = faultsPlayed(token, 'finalize');
+  await partitions.close();
+  t.equal(faultsPlayed(token, 'finalize'), before + 1);
+});
+
+t.test('a signer whose module hangs at its end is killed', async (t) => {
+  const { token, open } = await makeFaultySite(t);
+  const partitions = await open();
+  const pid = pidOf(partitions);
+  setFault(token, { delayed: 'C_Finalize', ms: 600_000 });
+  await partitions.withdraw('region-0', { belowQuorum: true });
+  t.equal(faultsPlayed(token, 'C_Finalize-delay'), 1);
+  t.equal(faultsPlayed(token, 'finalize'), 0);
+  t.notOk(isAlive(pid));
+});
+
+t.test('starts that go on failing become rare, and not at the same moment', (t) => {
+  for (const [failingMs, first, last] of [
+    [0, 100, 150],
+    [1_000, 100, 150],
+    [10_000, 1_000, 1_500],
+    [60_000, 6_000, 9_000],
+    [3_600_000, 15_000, 22_500],
+  ] as const) {
+    t.equal(
+      restartPauseMs(failingMs, () => 0),
+      first,
+    );
+    t.equal(
+      restartPauseMs(failingMs, () => 1),
+      last,
+    );
+  }
+  t.end();
 });
 
 t.test('the queue runs tasks in order, up to its width, and some alone', async (t) => {

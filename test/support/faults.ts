@@ -14,6 +14,7 @@ import { changePin, hangModule, takeToken } from './tamper.ts';
 /** Functions that can be made to fail, or to take longer. */
 export type ModuleFunction =
   | 'C_Initialize'
+  | 'C_Finalize'
   | 'C_OpenSession'
   | 'C_Login'
   | 'C_FindObjectsInit'
@@ -118,7 +119,16 @@ export function logins(partition: PartitionOptions): number {
 /** How often the module played the fault. */
 export function faultsPlayed(
   partition: PartitionOptions,
-  fault: 'crash' | 'garbage' | 'sessions' | 'alone' | 'overtake' | 'C_Login-delay' | Peculiarity,
+  fault:
+    | 'crash'
+    | 'garbage'
+    | 'sessions'
+    | 'alone'
+    | 'overtake'
+    | 'finalize'
+    | 'C_Login-delay'
+    | 'C_Finalize-delay'
+    | Peculiarity,
 ): number {
   return callsOf(partition).filter((line) => line.startsWith(fault)).length;
 }

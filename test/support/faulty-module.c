@@ -277,6 +277,14 @@ static CK_RV token_info(CK_SLOT_ID slot, CK_TOKEN_INFO_PTR info) {
   return result;
 }
 
+/* What the module does at its end, which a process that is killed does not reach. */
+static CK_RV finalize(CK_VOID_PTR reserved) {
+  CK_RV struck = strike("C_Finalize");
+  if (struck != CKR_OK) return struck;
+  record("finalize", sessions_open);
+  return real->C_Finalize(reserved);
+}
+
 CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
   if (!real) {
     void *module = dlopen(REAL_MODULE, RTLD_NOW | RTLD_LOCAL);
@@ -285,6 +293,7 @@ CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
     faulty = *real;
     faulty.C_GetFunctionList = C_GetFunctionList;
     faulty.C_Initialize = initialize;
+    faulty.C_Finalize = finalize;
     faulty.C_OpenSession = open_session;
     faulty.C_Login = login;
     faulty.C_FindObjectsInit = find_init;
