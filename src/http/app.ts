@@ -219,6 +219,9 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
   const rotations = new Slots({ of: 'rotations of API keys', max: KEY_ROTATIONS_MAX });
   return {
     createSealJob: [note, createJob('createSealJob', create)],
+    sealDocument: [note, createJob('sealDocument', create)],
+    sealForm: [note, createJob('sealForm', create)],
+    sealSource: [note, createJob('sealSource', create)],
     createDigestJob: [note, createJob('createDigestJob', create)],
     createDigestBatch: createInBulk({
       ...create,

@@ -171,7 +171,6 @@ class BulkRequest {
     try {
       const { request, idempotencyKey, receipt } = parse();
       const create: Create = {
-        operation: 'createDigestJob',
         idempotencyKey,
         form: { kind: 'line', request },
         allowance,
@@ -232,7 +231,7 @@ class BulkRequest {
     const { code, message, retryAfterSeconds } = tellable(this.#ctx, thrown, this.#options);
     const { status } = ERROR_KINDS[code];
     const error = errorBody(code, message);
-    const refusal: ApiBody<'BatchRefused'> = { line, status, error, retry_after: retryAfterSeconds };
+    const refusal: ApiBody<'BatchAnswer'> = { line, status, error, retry_after: retryAfterSeconds };
     return JSON.stringify(refusal);
   }
 

@@ -13,7 +13,14 @@ import { StoreError } from '../store/storeError.ts';
 import { type Earlier, type IdempotencyKeys, readIdempotencyKey } from './idempotency.ts';
 import { ASK_AGAIN_SECONDS, jobUrl, presentJob, type Site, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { setRateLimit } from './rateLimit.ts';
-import { type CreateForm, formOf, type ReceivedCreate, type ReceiveOptions, receive } from './receive.ts';
+import {
+  type CreateForm,
+  type CreateOperation,
+  formOf,
+  type ReceivedCreate,
+  type ReceiveOptions,
+  receive,
+} from './receive.ts';
 import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface CreateOptions extends ReceiveOptions {
@@ -31,8 +38,6 @@ export interface CreateOptions extends ReceiveOptions {
 
 /** One create: a request, or a line of a batch. */
 export interface Create {
-  /** The operation whose keys the Idempotency-Key belongs to. */
-  operation: IdempotencyKey['operation'];
   idempotencyKey: string | undefined;
   form: CreateForm;
   allowance: Allowance;
@@ -51,10 +56,10 @@ export interface Created {
 }
 
 /**
- * `POST /v1/jobs/seal` and, for a document that stays with its owner, `POST /v1/digests/seal`: section 4.1 of the contract. What the head
- * decides is refused before the body is requested, so that a client with `Expect: 100-continue` does not send it.
+ * `POST /v1/jobs/seal` (section 4.1 of the contract), and the operations for one form of it. What the head decides is refused before the
+ * body is requested, so that a client with `Expect: 100-continue` does not send it.
  */
-export function createJob(operation: Create['operation'], options: CreateOptions): Middleware {
+export function createJob(operation: CreateOperation, options: CreateOptions): Middleware {
   return async (ctx) => {
     const form = formOf(ctx, operation);
     const idempotencyKey = readIdempotencyKey(ctx.req);
@@ -65,7 +70,7 @@ export function createJob(operation: Create['operation'], options: CreateOptions
       endedAtMs = performance.now();
     });
     const wait = (jobId: string) => settledInTime(ctx, jobId, endedAtMs, options);
-    const create = { operation, idempotencyKey, form, allowance, wait };
+    const create = { idempotencyKey, form, allowance, wait };
     try {
       await sendAnswer(ctx, await runCreate(ctx, create, options), options);
     } finally {
@@ -85,10 +90,11 @@ export async function runCreate(
   create: Create,
   options: CreateOptions,
 ): Promise<Created> {
-  const { operation, idempotencyKey: key, form, allowance, wait } = create;
+  const { idempotencyKey: key, form, allowance, wait } = create;
   const { keys, sealer, sources } = options;
   const { clientId } = callerOf(ctx).viewer;
-  const claim = key === undefined ? undefined : await keys.claim({ clientId, operation, key });
+  const claim =
+    key === undefined ? undefined : await keys.claim({ clientId, operation: keySpaceOf(form), key });
   if (claim && 'entry' in claim) return repeat(ctx, claim, create, options);
   using held = claim;
   allowance.refuseExhausted();
@@ -124,6 +130,11 @@ export async function runCreate(
     if (isDropped || !isSubmitted) await received.discard();
     throw error;
   }
+}
+
+/** The operation whose idempotency keys a create uses: those of a document share theirs, and so do those of digests. */
+function keySpaceOf({ kind }: CreateForm): IdempotencyKey['operation'] {
+  return kind === 'digests' || kind === 'line' ? 'createDigestJob' : 'createSealJob';
 }
 
 /** The job of a received document, if it can be accepted now. */

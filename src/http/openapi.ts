@@ -12,6 +12,9 @@ const ABOUT = { name: 'About', description: 'The description of this API, and th
 /** The key is the first segment of the path. */
 const TAGS: Readonly<Record<string, { name: string; description: string }>> = {
   jobs: JOBS,
+  documents: JOBS,
+  forms: JOBS,
+  sources: JOBS,
   digests: JOBS,
   batches: JOBS,
   'webhook-endpoints': WEBHOOKS,

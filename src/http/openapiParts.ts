@@ -232,13 +232,14 @@ export function headerParameter(name: string, description: string, bounds: Schem
   return { name, in: 'header', required: false, description, schema: { type: 'string', ...bounds } };
 }
 
-/** Describes each schema as a query parameter. */
+/** Describes each schema as a query parameter. With `required`, those that have no default and are not optional must be sent. */
 export function queryParameters(
   schemas: Readonly<Record<string, z.ZodType>>,
-  description?: string,
+  { description, required = false }: { description?: string; required?: boolean } = {},
 ): object[] {
   return Object.entries(schemas).map(([name, schema]) => {
-    return { name, in: 'query', ...(description && { description }), schema: inlineSchema(schema) };
+    const isRequired = required && !schema.safeParse(undefined).success;
+    return { name, in: 'query', required: isRequired, description, schema: inlineSchema(schema) };
   });
 }
 

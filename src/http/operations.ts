@@ -97,6 +97,13 @@ const create = {
   },
 } as const satisfies Partial<Operation>;
 
+/** The common parts of all creates with a document, or with the URL of a document. */
+const createOfDocument = { ...create, failures: [...CREATE_FAILURES, ...DOCUMENT_FAILURES] };
+const FORM = { 'multipart/form-data': { schema: ref('CreateByUpload') } };
+const DOCUMENT = { 'application/pdf': { schema: { type: 'string', format: 'binary' } } };
+const SOURCE = { 'application/json': { schema: ref('CreateBySource') } };
+const SAME_CREATE = 'As createSealJob, which shares its idempotency keys.';
+
 const read = { method: 'get', access: 'jobs:read' } as const;
 const readLog = { method: 'get', access: 'log' } as const;
 const unless = headerParameter('If-None-Match', 'RFC 9110, section 13.1.2.');
@@ -115,25 +122,43 @@ const SEALED_PDF_HEADERS = {
 /** The key is the `operationId`; paths are below `/v1`. */
 export const OPERATIONS = {
   createSealJob: {
-    ...create,
+    ...createOfDocument,
     path: '/jobs/seal',
     summary: 'Seal a document',
+    description:
+      'Takes a document in any form. Code generators cannot type such a request: for them, each form has an operation of its own.',
     parameters: [
       ...create.parameters,
-      ...queryParameters(
-        CREATE_FORMS.CreateByQuery.shape,
-        'Only with `application/pdf`; required there if the form requires it.',
-      ),
+      ...queryParameters(CREATE_FORMS.CreateByQuery.shape, {
+        description: 'Only with `application/pdf`; required there if the form requires it.',
+      }),
     ],
-    requestBody: {
-      required: true,
-      content: {
-        'multipart/form-data': { schema: ref('CreateByUpload') },
-        'application/pdf': {},
-        'application/json': { schema: ref('CreateBySource') },
-      },
-    },
-    failures: [...CREATE_FAILURES, ...DOCUMENT_FAILURES],
+    requestBody: { required: true, content: { ...FORM, ...DOCUMENT, ...SOURCE } },
+  },
+  sealDocument: {
+    ...createOfDocument,
+    path: '/documents/seal',
+    summary: 'Seal the document that is the body',
+    description: SAME_CREATE,
+    parameters: [
+      ...create.parameters,
+      ...queryParameters(CREATE_FORMS.CreateByQuery.shape, { required: true }),
+    ],
+    requestBody: { required: true, content: DOCUMENT },
+  },
+  sealForm: {
+    ...createOfDocument,
+    path: '/forms/seal',
+    summary: 'Seal the document in a form',
+    description: SAME_CREATE,
+    requestBody: { required: true, content: FORM },
+  },
+  sealSource: {
+    ...createOfDocument,
+    path: '/sources/seal',
+    summary: 'Seal the document at a URL',
+    description: SAME_CREATE,
+    requestBody: { required: true, content: SOURCE },
   },
   createDigestJob: {
     ...create,

@@ -68,21 +68,26 @@ const HOW_TO_SEND_A_FILE =
 const OVERHEAD_BYTES_MAX = 128 * 1024;
 const FIELD_BYTES_MAX = 8 * 1024;
 
+type MediaType = 'multipart/form-data' | 'application/pdf' | 'application/json';
+/** The media types that each create accepts. */
+const ACCEPTED = {
+  createSealJob: ['multipart/form-data', 'application/pdf', 'application/json'],
+  sealDocument: ['application/pdf'],
+  sealForm: ['multipart/form-data'],
+  sealSource: ['application/json'],
+  createDigestJob: ['application/json'],
+} as const satisfies Record<string, readonly MediaType[]>;
+export type CreateOperation = keyof typeof ACCEPTED;
+
 /** The form of a create. Throws ServiceError if the head of the request is already invalid. */
-export function formOf(ctx: RequestContext, operation: 'createSealJob' | 'createDigestJob'): CreateForm {
-  if (operation === 'createDigestJob') {
-    refuseQuery(ctx);
-    requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
-    return { kind: 'digests' };
-  }
-  const mediaType = requireMediaType(
-    ctx,
-    ['multipart/form-data', 'application/pdf', 'application/json'],
-    HOW_TO_SEND,
-  );
+export function formOf(ctx: RequestContext, operation: CreateOperation): CreateForm {
+  const accepted: readonly MediaType[] = ACCEPTED[operation];
+  const remedy = accepted.length > 1 ? HOW_TO_SEND : `Content-Type must be ${accepted[0]}.`;
+  const mediaType = requireMediaType(ctx, accepted, remedy);
   if (mediaType === 'application/pdf') return { kind: 'pdf', request: parseQueryCreate(ctx.querystring) };
   refuseQuery(ctx);
-  return { kind: mediaType === 'application/json' ? 'reference' : 'multipart' };
+  if (mediaType === 'multipart/form-data') return { kind: 'multipart' };
+  return { kind: operation === 'createDigestJob' ? 'digests' : 'reference' };
 }
 
 /** A field in the query must not be ignored: with `?mode=blocking` ignored, the job would be asynchronous. */

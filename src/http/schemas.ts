@@ -117,24 +117,21 @@ const sealBundle = z.object({
     .describe('Revocation lists (RFC 5280) of the time-stamp authority, in DER.'),
 }) satisfies z.ZodType<Omit<WrittenBundle, 'receipt'>>;
 
-const line = z.int().min(1).describe('The line number in the request, from 1. Empty lines count too.');
-const bulkAccepted = z.object({
-  line,
-  status: z.literal(202),
-  replayed: z.literal(true).optional().describe('The job belongs to an earlier request with this key.'),
-  job: sealJob,
-  receipt: sealReceipt.optional(),
-  retry_after: z
-    .int()
-    .optional()
-    .describe('Seconds to wait before you request the job of a `blocking` line.'),
-});
-const bulkRefused = z.object({
-  line,
-  status: z.int().describe('The status that a single create would get.'),
-  error,
-  retry_after: z.int().optional().describe('Seconds to wait before a repeat can succeed.'),
-});
+/** One object for both outcomes: generated code of many languages has no type for a union. */
+const batchAnswer = z
+  .object({
+    line: z.int().min(1).describe('The line number in the request, from 1. Empty lines count too.'),
+    status: z.int().describe('202, or the status of the error that a single create would get.'),
+    replayed: z.literal(true).optional().describe('The job belongs to an earlier request with this key.'),
+    job: sealJob.optional().describe('Present with the status 202.'),
+    receipt: sealReceipt.optional(),
+    error: error.optional().describe('Present with any other status.'),
+    retry_after: z
+      .int()
+      .optional()
+      .describe('Seconds to wait before you request the job of a `blocking` line, or repeat a refused one.'),
+  })
+  .describe('Answers come in the order in which lines are done, not in the order of the request.');
 
 /** How long the old key stays valid: long enough to repeat the request if the answer was lost. */
 export const KEY_OVERLAP_SECONDS = { min: 60, max: 30 * 86_400, default: 86_400 };
@@ -186,11 +183,7 @@ export const SCHEMAS = {
       .default(KEY_OVERLAP_SECONDS.default)
       .describe('Seconds for which the old key stays valid. A repeat does not change them.'),
   }),
-  BatchAnswer: z
-    .union([bulkAccepted, bulkRefused])
-    .describe('Answers come in the order in which lines are done, not in the order of the request.'),
-  BatchAccepted: bulkAccepted,
-  BatchRefused: bulkRefused,
+  BatchAnswer: batchAnswer,
 };
 /** The body with the schema of that name. */
 export type ApiBody<Name extends keyof typeof SCHEMAS> = z.infer<(typeof SCHEMAS)[Name]>;

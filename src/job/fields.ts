@@ -69,9 +69,10 @@ const ofDigests = {
 /** The fields of each form of a create. The key is the name of the form in `openapi.json`. */
 export const CREATE_FORMS = {
   CreateByQuery: z.strictObject(ofDocument),
+  // Generated clients send the fields in this order, and `file` must follow `sealed_pdf`.
   CreateByUpload: z.strictObject({
-    file: z.string().meta({ contentMediaType: 'application/pdf' }),
     ...ofDocument,
+    file: z.string().meta({ format: 'binary', contentMediaType: 'application/pdf' }),
   }),
   CreateBySource: z
     .strictObject({

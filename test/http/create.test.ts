@@ -214,3 +214,23 @@ t.test('a full queue refuses before the body is read', async (t) => {
   t.equal(codeOf(answer), '503 queue_full');
   t.ok(Number(answer.headers.get('Retry-After')) > 0);
 });
+
+t.test('the path of one form takes no other form', async (t) => {
+  const bodies = {
+    '/v1/documents/seal?visibility=private': 'application/pdf',
+    '/v1/forms/seal': 'multipart/form-data; boundary=b',
+    '/v1/sources/seal': 'application/json',
+  };
+  for (const path of Object.keys(bodies)) {
+    for (const [own, type] of Object.entries(bodies)) {
+      const answer = await client.request('POST', path, { headers: { 'Content-Type': type }, body: '{}' });
+      if (path === own) t.not(answer.status, 415, path);
+      else t.equal(codeOf(answer), '415 unsupported_media_type', `${path} ${type}`);
+    }
+  }
+  const headers = { 'Content-Type': 'application/json' };
+  const { error } = (
+    await client.request('POST', '/v1/forms/seal', { headers, body: '{}' })
+  ).json<Envelope>();
+  t.equal(error.message, 'Content-Type must be multipart/form-data.');
+});

@@ -169,3 +169,33 @@ t.test('a repeat is answered even if new work is refused', async (t) => {
   const again = await client.seal(pdfOf('u'), { mode: 'blocking' }, headers);
   t.equal(again.text, first.text);
 });
+
+t.test(
+  'the forms of a create share their keys, at the paths of their own and at the common one',
+  async (t) => {
+    const document = pdfOf('every form');
+    const form = () => {
+      const form = new FormData();
+      form.append('visibility', 'private');
+      form.append('file', new Blob([document], { type: 'application/pdf' }), 'document.pdf');
+      return form;
+    };
+    const raw = { ...keyed('every-form'), 'Content-Type': 'application/pdf' };
+    const first = await client.request('POST', '/v1/documents/seal?visibility=private', {
+      headers: raw,
+      body: document,
+    });
+    t.equal(first.status, 202);
+    for (const path of ['/v1/forms/seal', '/v1/jobs/seal']) {
+      const again = await client.request('POST', path, { headers: keyed('every-form'), body: form() });
+      t.equal(again.headers.get('Idempotent-Replayed'), 'true', path);
+      t.equal(again.json<JobBody>().id, first.json<JobBody>().id, path);
+    }
+    const other = { source_url: 'https://a.example/b.pdf', checksum_sha256: '0'.repeat(64) };
+    const source = await client.request('POST', '/v1/sources/seal', {
+      headers: { ...keyed('every-form'), 'Content-Type': 'application/json' },
+      body: JSON.stringify({ visibility: 'private', ...other }),
+    });
+    t.equal(codeOf(source), '409 idempotency_key_reused');
+  },
+);
