@@ -129,6 +129,18 @@ compile_addons() {
   mv native/build/.compiling "$stamp"
 }
 
+# Tools that only a test runs: with a lockfile of their own, so that they are not among the packages of pdfseald.
+install_generators() {
+  folder=node_modules/.cache/generators
+  want=$(sha256sum <test/generators/package-lock.json)
+  [ "$(cat "$folder/.lock.sha256" 2>/dev/null)" != "$want" ] || return 0
+  echo "setup: installing code generators" >&2
+  mkdir -p "$folder"
+  cp test/generators/.npmrc test/generators/package.json test/generators/package-lock.json "$folder"
+  (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2)
+  echo "$want" >"$folder/.lock.sha256"
+}
+
 unpack_of_sid() {
   folder=node_modules/.cache/$1
   [ ! -e "$folder/.unpacked" ] || return 0
@@ -162,6 +174,7 @@ if [ "$tests" ]; then
     1b5791fccfb96dac2609cb66aa727839ac4eca2db2d7b14e5882f5fa9c35fcb2
 fi
 if [ "$others" ]; then
+  install_generators
   # NSS, whose software token has ML-DSA; and Go, with libraries that read our formats.
   unpack_of_sid libnss3 \
     libnss3 pool/main/n/nss/libnss3_3.132-1_amd64.deb \
