@@ -1,13 +1,18 @@
 /** Devices differ where PKCS#11 lets them; the module under test behaves as their documents say. */
+import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
+import { KEY_ALGORITHMS } from '../../src/kms/keyAlgorithm.ts';
 import { destroyKey, initKey, inspectKey, readKey } from '../../src/kms/keyOperations.ts';
 import { CLASSICAL_ALGORITHMS } from '../../src/log/verifierKey.ts';
 import {
   behindFaulty,
   buildFaultyModule,
   faultsPlayed,
+  loggedOut,
   type Peculiarity,
+  refusedLogins,
   setFault,
+  tookParameters,
 } from '../support/faults.ts';
 import { makeToken } from '../support/partitions.ts';
 
@@ -67,4 +72,53 @@ t.test('a slot with a foreign card is skipped', async (t) => {
     message:
       /no such token \(.+\); there is "vault" \(serial \w+\), one that cannot be read \(CKR_TOKEN_NOT_RECOGNIZED\) \(token_not_found\)/,
   });
+});
+
+t.test('a module that does not start without locks starts also for one session', async (t) => {
+  const device = makeDevice(t, 'locks-only');
+  const key = await initKey(device, 'ed25519');
+  t.strictSame(await readKey(device), key);
+});
+
+t.test('a module that starts neither with locks nor without reports its first code', async (t) => {
+  const device = makeDevice(t, 'no-start');
+  await t.rejects(readKey(device), { message: /refuses to start.*\(CKR_NEED_TO_CREATE_THREADS\)/ });
+  t.equal(faultsPlayed(device, 'no-start'), 2);
+});
+
+t.test('a module that refuses for another reason than locks is asked once', async (t) => {
+  const device = makeDevice(t, 'no-start');
+  setFault(device, { fails: 'C_Initialize', with: pkcs11.CKR_DEVICE_ERROR });
+  await t.rejects(readKey(device), { message: /refuses to start.*\(CKR_DEVICE_ERROR\)/ });
+  t.equal(faultsPlayed(device, 'C_Initialize'), 1);
+});
+
+t.test('parameters arrive to the last character', async (t) => {
+  const device = makeDevice(t, 'parameters');
+  const libraryParameters = "configdir='/with a blank/ü' flags=all";
+  await initKey({ ...device, libraryParameters }, 'ed25519');
+  t.ok(tookParameters(device, libraryParameters));
+});
+
+for (const algorithm of KEY_ALGORITHMS.filter((one) => one !== 'mldsa44')) {
+  t.test(`${algorithm}: a module that wants a buffer as long as the signature signs`, async (t) => {
+    const device = makeDevice(t, 'exact-output');
+    await initKey(device, algorithm);
+    t.equal(faultsPlayed(device, 'exact-output'), 0);
+  });
+}
+
+t.test('a module with another instance for each list of functions is asked for one', async (t) => {
+  const device = makeDevice(t, 'instances');
+  const key = await initKey(device, 'ed25519');
+  t.strictSame(await readKey(device), key);
+  t.equal(faultsPlayed(device, 'instances'), 0);
+});
+
+t.test('a token that another program has logged in to is used, and nobody is logged out', async (t) => {
+  const device = makeDevice(t, 'logged-in');
+  const key = await initKey(device, 'ed25519');
+  t.strictSame(await readKey(device), key);
+  t.equal(refusedLogins(device), 2, 'both log-ins were answered so');
+  t.notOk(loggedOut(device));
 });

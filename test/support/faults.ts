@@ -52,8 +52,9 @@ export type ModuleFault =
 
 /**
  * What is no fault but how some devices are: Ed25519 is known by its name only, CKA_ID cannot be set, both halves of a pair
- * are one object, there is no log-in (so nothing is private), another slot holds a card of others, the module has no locks.
- * `not-private` is a fault: a token with a log-in whose key is there without one.
+ * are one object, there is no log-in (so nothing is private), another slot holds a card of others, the module has no locks, or
+ * does not start without (`locks-only`), or starts in neither way (`no-start`), records its parameters, wants a buffer as long as
+ * the signature, makes another instance for each C_GetFunctionList, was logged in to by another program. `not-private` is a fault: a token with a log-in whose key is there without one.
  */
 export type Peculiarity =
   | 'named-curve'
@@ -61,6 +62,12 @@ export type Peculiarity =
   | 'one-object'
   | 'no-login'
   | 'no-locks'
+  | 'locks-only'
+  | 'no-start'
+  | 'parameters'
+  | 'exact-output'
+  | 'instances'
+  | 'logged-in'
   | 'not-private'
   | 'foreign-card';
 
@@ -128,9 +135,20 @@ export function faultsPlayed(
     | 'finalize'
     | 'C_Login-delay'
     | 'C_Finalize-delay'
+    | ModuleFunction
     | Peculiarity,
 ): number {
   return callsOf(partition).filter((line) => line.startsWith(fault)).length;
+}
+
+/** Whether the module was asked to log out. */
+export function loggedOut(partition: PartitionOptions): boolean {
+  return callsOf(partition).some((line) => line.startsWith('logout '));
+}
+
+/** Whether the module was initialised with exactly these parameters; recorded only with the peculiarity `parameters`. */
+export function tookParameters(partition: PartitionOptions, parameters: string): boolean {
+  return callsOf(partition).includes(`${parameters} 0x0`);
 }
 
 /** None before the module is loaded for the first time. */

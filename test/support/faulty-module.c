@@ -65,13 +65,29 @@ static CK_RV strike(const char *function) {
   return value;
 }
 
-/* Some modules have no locks, and say so to those who would call from several threads. */
+/*
+ * Some modules have no locks, and say so to those who would call from several threads; some refuse to start without locks; and one that
+ * misses its device may say first that it cannot lock.
+ */
 static CK_RV initialize(CK_VOID_PTR arguments) {
   unsigned long value;
   CK_C_INITIALIZE_ARGS *given = arguments;
-  if (given && given->flags & CKF_OS_LOCKING_OK && told("no-locks", &value)) {
+  int locks = given && given->flags & CKF_OS_LOCKING_OK;
+  if (locks && told("no-locks", &value)) {
     record("no-locks", 0);
     return CKR_CANT_LOCK;
+  }
+  if (!locks && told("locks-only", &value)) {
+    record("locks-only", 0);
+    return CKR_CANT_LOCK;
+  }
+  if (told("no-start", &value)) {
+    record("no-start", locks);
+    return locks ? CKR_NEED_TO_CREATE_THREADS : CKR_GENERAL_ERROR;
+  }
+  if (given && given->pReserved && told("parameters", &value)) {
+    record(given->pReserved, 0);
+    given->pReserved = NULL;
   }
   CK_RV struck = strike("C_Initialize");
   return struck == CKR_OK ? real->C_Initialize(arguments) : struck;
@@ -100,8 +116,15 @@ static CK_RV login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_UTF8CHAR_PTR
   if (result == CKR_OK) result = real->C_Login(session, user, pin, pin_bytes);
   /* Devices differ in their code for a wrong PIN. */
   if (result != CKR_OK && told("wrong-pin-is", &value)) result = value;
+  /* Another program has logged in already. */
+  if (result == CKR_OK && told("logged-in", &value)) result = CKR_USER_ALREADY_LOGGED_IN;
   record("login", result);
   return result;
+}
+
+static CK_RV logout(CK_SESSION_HANDLE session) {
+  record("logout", 0);
+  return real->C_Logout(session);
 }
 
 static CK_RV find_init(CK_SESSION_HANDLE session, CK_ATTRIBUTE_PTR template, CK_ULONG count) {
@@ -150,7 +173,8 @@ static void forge(CK_BYTE_PTR signature, CK_ULONG_PTR bytes, unsigned long how) 
   if (how == 1) signature[*bytes / 2] ^= 1;
   if (how == 2) memset(signature, 0, *bytes);
   if (how == 3) *bytes /= 2;
-  if (how == 4) signature[(*bytes)++] = 0;
+  /* The buffer has no room for one more. */
+  if (how == 4) *bytes += 1;
   if (how == 5) *bytes = 0;
 }
 /* Not forged, but over less than was to be signed. */
@@ -169,6 +193,12 @@ static CK_RV sign(CK_SESSION_HANDLE session, CK_BYTE_PTR data, CK_ULONG data_byt
   if (told("alone", &value) && sessions_open > 1) {
     record("alone", 0);
     return CKR_OPERATION_ACTIVE;
+  }
+  CK_ULONG exact = 0;
+  if (signature && told("exact-output", &value) &&
+      real->C_Sign(session, data, data_bytes, NULL, &exact) == CKR_OK && exact != *signature_bytes) {
+    record("exact-output", *signature_bytes);
+    return CKR_DEVICE_ERROR;
   }
   int overtakes = told("overtake", &value);
   if (overtakes && overtake(value) != CKR_OK) return CKR_DEVICE_ERROR;
@@ -285,7 +315,22 @@ static CK_RV finalize(CK_VOID_PTR reserved) {
   return real->C_Finalize(reserved);
 }
 
+/* Another instance, which was not initialised. */
+static CK_RV login_to_another(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_UTF8CHAR_PTR pin, CK_ULONG pin_bytes) {
+  (void)session, (void)user, (void)pin, (void)pin_bytes;
+  record("instances", 0);
+  return CKR_CRYPTOKI_NOT_INITIALIZED;
+}
+
 CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
+  unsigned long value;
+  if (real && told("instances", &value)) {
+    static CK_FUNCTION_LIST another;
+    another = faulty;
+    another.C_Login = login_to_another;
+    *list = &another;
+    return CKR_OK;
+  }
   if (!real) {
     void *module = dlopen(REAL_MODULE, RTLD_NOW | RTLD_LOCAL);
     CK_C_GetFunctionList get = module ? (CK_C_GetFunctionList)dlsym(module, "C_GetFunctionList") : NULL;
@@ -296,6 +341,7 @@ CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
     faulty.C_Finalize = finalize;
     faulty.C_OpenSession = open_session;
     faulty.C_Login = login;
+    faulty.C_Logout = logout;
     faulty.C_FindObjectsInit = find_init;
     faulty.C_FindObjects = find;
     faulty.C_SignInit = sign_init;
