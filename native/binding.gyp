@@ -42,7 +42,7 @@
     },
     {
       "target_name": "pdfseal_notify",
-      "sources": ["lifeline.cc", "notify.cc", "pin.cc"],
+      "sources": ["lifeline.cc", "module.cc", "notify.cc", "pin.cc"],
       "include_dirs": ["../node_modules/pkcs11js/includes"],
       "defines": ["NAPI_VERSION=8"],
       "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "lifeline.h"
+#include "module.h"
 #include "pin.h"
 #include "system.h"
 
@@ -220,6 +221,8 @@ napi_value open(napi_env env, napi_value exports) {
       {"endAt", nullptr, endAt, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"watch", nullptr, watch, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"conceal", nullptr, conceal, nullptr, nullptr, nullptr, napi_default, nullptr},
+      {"loadModule", nullptr, loadModule, nullptr, nullptr, nullptr, napi_default, nullptr},
+      {"initialize", nullptr, initialize, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"logIn", nullptr, logIn, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"peer", nullptr, peer, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"notify", nullptr, notify, nullptr, nullptr, nullptr, napi_default, nullptr},

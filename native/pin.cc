@@ -2,7 +2,6 @@
 // wipe its strings.
 #include "pin.h"
 
-#include <dlfcn.h>
 #include <pkcs11/pkcs11.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,8 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
+#include <vector>
 
+#include "module.h"
 #include "system.h"
 
 // As in <openssl/evp.h>: OpenSSL's own code, from the Node that has loaded the add-on.
@@ -97,16 +97,30 @@ bool contains(const Bytes& digests, const unsigned char* digest) {
   return false;
 }
 
-// The functions of the loaded and initialised instance; null if there is none.
-CK_FUNCTION_LIST* functionsOf(const std::string& module) {
-  void* handle = dlopen(module.c_str(), RTLD_NOLOAD | RTLD_LAZY);
-  if (handle == nullptr) return nullptr;
-  const auto getList = reinterpret_cast<CK_C_GetFunctionList>(dlsym(handle, "C_GetFunctionList"));
-  CK_FUNCTION_LIST* functions = nullptr;
-  if (getList == nullptr || getList(&functions) != CKR_OK) functions = nullptr;
-  // The caller that loaded it still holds it.
-  dlclose(handle);
-  return functions;
+bool sessionsOf(napi_env env, napi_value list, std::vector<CK_SESSION_HANDLE>& sessions) {
+  std::uint32_t count;
+  if (napi_get_array_length(env, list, &count) != napi_ok) return false;
+  sessions.resize(count);
+  for (std::uint32_t n = 0; n < count; n++) {
+    napi_value element;
+    Bytes handle;
+    if (napi_get_element(env, list, n, &element) != napi_ok || !bytesOf(env, element, handle) ||
+        handle.length != sizeof(CK_SESSION_HANDLE))
+      return false;
+    std::memcpy(&sessions[n], handle.data, handle.length);
+  }
+  return count > 0;
+}
+
+// Stops at the first refusal: a PIN that was refused once is not presented again. Most modules log in all
+// sessions with the first one, and answer that the user is logged in already; so do those that share a
+// log-in between programs.
+CK_RV logInTo(const std::vector<CK_SESSION_HANDLE>& sessions, CK_UTF8CHAR* pin, std::size_t length) {
+  for (const CK_SESSION_HANDLE session : sessions) {
+    const CK_RV result = moduleFunctions()->C_Login(session, CKU_USER, pin, length);
+    if (result != CKR_OK && result != CKR_USER_ALREADY_LOGGED_IN) return result;
+  }
+  return CKR_OK;
 }
 
 bool set(napi_env env, napi_value object, const char* name, napi_value value) {
@@ -122,22 +136,17 @@ bool addDigest(napi_env env, napi_value answer, const unsigned char* digest) {
 }  // namespace
 
 napi_value logIn(napi_env env, napi_callback_info info) {
-  std::size_t count = 5;
-  napi_value arguments[5];
-  std::string module;
-  Bytes handle, salt, refused;
+  std::size_t count = 4;
+  napi_value arguments[4];
+  std::vector<CK_SESSION_HANDLE> sessions;
+  Bytes salt, refused;
   std::int32_t file;
-  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count != 5 ||
-      !textOf(env, arguments[0], module) || !bytesOf(env, arguments[1], handle) ||
-      handle.length != sizeof(CK_SESSION_HANDLE) || napi_get_value_int32(env, arguments[2], &file) != napi_ok ||
-      !bytesOf(env, arguments[3], salt) || !bytesOf(env, arguments[4], refused)) {
-    return fail(env, "ERR_INVALID_ARG_TYPE",
-                "logIn takes the path of a module, a session, a file descriptor, a salt and digests");
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count != 4 ||
+      !sessionsOf(env, arguments[0], sessions) || napi_get_value_int32(env, arguments[1], &file) != napi_ok ||
+      !bytesOf(env, arguments[2], salt) || !bytesOf(env, arguments[3], refused)) {
+    return fail(env, "ERR_INVALID_ARG_TYPE", "logIn takes sessions, a file descriptor, a salt and digests");
   }
-  CK_SESSION_HANDLE session;
-  std::memcpy(&session, handle.data, sizeof session);
-  CK_FUNCTION_LIST* functions = functionsOf(module);
-  if (functions == nullptr) return fail(env, "ERR_PIN", "the PKCS#11 module is not loaded");
+  if (moduleFunctions() == nullptr) return fail(env, "ERR_PIN", "no PKCS#11 module is loaded");
 
   napi_value answer, value;
   if (napi_create_object(env, &answer) != napi_ok) return nullptr;
@@ -165,7 +174,7 @@ napi_value logIn(napi_env env, napi_callback_info info) {
       return fail(env, "ERR_PIN", "there is no memory to compare the PIN with those that were refused");
     if (contains(refused, digest)) return addDigest(env, answer, digest) ? answer : nullptr;
   }
-  const CK_RV result = functions->C_Login(session, CKU_USER, page.bytes(), pinBytes);
+  const CK_RV result = logInTo(sessions, page.bytes(), pinBytes);
   if (napi_create_double(env, static_cast<double>(result), &value) != napi_ok || !set(env, answer, "result", value))
     return nullptr;
   if (result == CKR_OK) return answer;

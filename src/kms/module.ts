@@ -1,5 +1,6 @@
 import { accessSync, constants } from 'node:fs';
 import pkcs11 from 'pkcs11js';
+import { DATAGRAM_ADDON, openDatagramAddon } from '../base/journal.ts';
 import { systemReason } from '../base/systemReason.ts';
 import type { TokenOptions } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
@@ -21,49 +22,63 @@ export function numberOf({ message, code }: pkcs11.Pkcs11Error): string {
   return message === 'CKR_VENDOR_DEFINED' ? ` with 0x${code.toString(16)}` : '';
 }
 
+interface ModuleAddon {
+  /** Loads the vendor's module, once for a process; the add-on itself is then a module with its functions. Throws Error. */
+  loadModule(path: string): void;
+  /** Returns the CK_RV of C_Initialize with these flags, and `parameters` in the place of pReserved. */
+  initialize(flags: number, parameters?: string): number;
+}
+
 /**
- * Loads and initialises the vendor's library: for calls from several threads at the same time, if it supports that. Throws SignerFailure
- * `module_unusable`, or the code with which the library refuses.
+ * The codes of modules that do not use the locks of the operating system (PKCS#11 2.40, section 5.4): CKR_CANT_LOCK says so, but some have
+ * another code for arguments that they do not know.
+ */
+const LOCKING_REFUSALS = new Set<number>([
+  pkcs11.CKR_CANT_LOCK,
+  pkcs11.CKR_ARGUMENTS_BAD,
+  pkcs11.CKR_NEED_TO_CREATE_THREADS,
+]);
+
+/**
+ * Loads and initialises the vendor's library. `refusal` is the code with which it refuses calls from several threads at the same time;
+ * absent if it allows them. Throws SignerFailure `module_unusable`, or the code with which the library refuses to start.
  */
 export function loadModule(
   path: string,
   { environment = {}, libraryParameters }: Pick<TokenOptions, 'environment' | 'libraryParameters'>,
-  threads: boolean,
-): { module: pkcs11.PKCS11; allowsThreads: boolean } {
+): { module: pkcs11.PKCS11; refusal?: string } {
+  const addon = openDatagramAddon<ModuleAddon>();
   const module = new pkcs11.PKCS11();
   try {
-    module.load(path);
+    addon.loadModule(path);
+    module.load(DATAGRAM_ADDON);
   } catch (error) {
     throw new SignerFailure(
       'module_unusable',
       `cannot load the PKCS#11 module ${path}: ${(error as Error).message}`,
     );
   }
-  try {
-    return { module, allowsThreads: initialize(module, threads, libraryParameters) };
-  } catch (error) {
-    const refusal = asPkcs11Error(error);
-    if (refusal === undefined) throw error;
-    const settings = describeSettings(environment, libraryParameters);
-    throw new SignerFailure(refusal.message, `the module refuses to start${numberOf(refusal)}: ${settings}`);
-  }
+  // Even for a single session: some modules refuse to start without the flag.
+  const result = addon.initialize(pkcs11.CKF_OS_LOCKING_OK, libraryParameters);
+  if (result === pkcs11.CKR_OK) return { module };
+  if (LOCKING_REFUSALS.has(result) && addon.initialize(0, libraryParameters) === pkcs11.CKR_OK)
+    return { module, refusal: nameOf(result) };
+  // The first code says why it does not start; the second one is often about the missing flag.
+  const settings = describeSettings(environment, libraryParameters);
+  const number = numberOf(asError(result, 'C_Initialize'));
+  throw new SignerFailure(nameOf(result), `the module refuses to start${number}: ${settings}`);
 }
 
-/**
- * Without the flag, a module may do without locks (PKCS#11 2.40, section 5.4). False if it refuses the flag: CKR_CANT_LOCK says so, but
- * some modules have another code for arguments that they do not know.
- */
-function initialize(module: pkcs11.PKCS11, threads: boolean, libraryParameters: string | undefined): boolean {
-  const parameters = libraryParameters === undefined ? {} : { libraryParameters };
-  try {
-    if (threads) module.C_Initialize({ flags: pkcs11.CKF_OS_LOCKING_OK, ...parameters });
-  } catch (error) {
-    if (asPkcs11Error(error) === undefined) throw error;
-    threads = false;
-  }
-  if (!threads)
-    module.C_Initialize(libraryParameters === undefined ? undefined : { flags: 0, ...parameters });
-  return threads;
+/** The error that the binding throws for this return value. */
+export function asError(result: number, method: string): pkcs11.Pkcs11Error {
+  return new pkcs11.Pkcs11Error(`${nameOf(result)}:${result}`, result, method);
+}
+
+/** The name that the binding gives to return values. */
+export function nameOf(result: number): string {
+  const [name] =
+    Object.entries(pkcs11).find(([name, value]) => name.startsWith('CKR_') && value === result) ?? [];
+  return name ?? 'CKR_VENDOR_DEFINED';
 }
 
 /** Describes the settings: a module that misses its own files reports only CKR_GENERAL_ERROR, and its variables name those files. */

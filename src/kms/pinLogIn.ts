@@ -1,6 +1,6 @@
 import pkcs11 from 'pkcs11js';
 import { openDatagramAddon } from '../base/journal.ts';
-import { asPkcs11Error, numberOf } from './module.ts';
+import { asError, asPkcs11Error, numberOf } from './module.ts';
 import { pinFileUnfit, withPinFile } from './pinFile.ts';
 import type { TokenOptions } from './protocol.ts';
 import { PIN_NOT_JUDGED, RefusedPins } from './refusedPins.ts';
@@ -8,14 +8,13 @@ import { isPinRefusal, SignerFailure } from './signerFailure.ts';
 
 interface PinAddon {
   /**
-   * Calls C_Login for the user with the unread rest of an open file as the PIN, in the module loaded from this path; but not with a PIN
-   * whose digest under this salt is among `refused`, 32 bytes each. `result` is the CK_RV; if it is absent, nothing was presented: `unfit`
-   * names the fault of the file, or `digest` is the refused one. `digest` also comes with a failure. `unlocked`: the reason why the memory
-   * of the PIN could not be protected from swapping.
+   * Calls C_Login for the user in each of these sessions of the loaded module, up to the first refusal, with the unread rest of an open
+   * file as the PIN; but not with a PIN whose digest under this salt is among `refused`, 32 bytes each. `result` is the CK_RV; if it is
+   * absent, nothing was presented: `unfit` names the fault of the file, or `digest` is the refused one. `digest` also comes with a failure.
+   * `unlocked`: the reason why the memory of the PIN could not be protected from swapping.
    */
   logIn(
-    module: string,
-    session: Buffer,
+    sessions: readonly Buffer[],
     file: number,
     salt: Buffer,
     refused: Buffer,
@@ -27,23 +26,24 @@ const { CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_LOCKED } = 
 const WRONG_PIN_FLAGS = CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_FINAL_TRY | CKF_USER_PIN_LOCKED;
 
 /**
- * Logs the user in, with one attempt at the PIN. No attempt is made at a PIN that the token refused before, and none that could be the last
- * one before the token locks itself. The PIN never enters the memory of JavaScript, which cannot be wiped. Throws SignerFailure as
- * {@link withPinFile} and {@link RefusedPins} do, for a PIN that the token refuses, `pin_final_try` and `CKR_PIN_LOCKED`; and Pkcs11Error.
+ * Logs the user in to all these sessions of a token, because some modules keep the log-in by session, with one attempt at the PIN. No
+ * attempt is made at a PIN that the token refused before, and none that could be the last one before the token locks itself. The PIN never
+ * enters the memory of JavaScript, which cannot be wiped. Throws SignerFailure as {@link withPinFile} and {@link RefusedPins} do, for a PIN
+ * that the token refuses, `pin_final_try` and `CKR_PIN_LOCKED`; and Pkcs11Error.
  */
 export async function logInWithPin(
   module: pkcs11.PKCS11,
-  session: Buffer,
+  sessions: readonly [Buffer, ...Buffer[]],
   token: TokenOptions,
   timeoutMs: number,
 ): Promise<void> {
   const addon = openDatagramAddon<PinAddon>();
-  const slot = module.C_GetSessionInfo(session).slotID;
+  const slot = module.C_GetSessionInfo(sessions[0]).slotID;
   const readFlags = () => module.C_GetTokenInfo(slot).flags & WRONG_PIN_FLAGS;
   using refused = await RefusedPins.open(token, timeoutMs);
   // There is no await between the attempt and its record, so this process does not end in between, whatever is requested of it.
   attempt(token, refused, readFlags, (file) =>
-    addon.logIn(module.libPath, session, file, refused.salt, refused.digests),
+    addon.logIn(sessions, file, refused.salt, refused.digests),
   );
 }
 
@@ -66,8 +66,8 @@ function attempt(
     const detail = `the token refused the PIN in ${pinSource} before (${code}), and it is not presented again until the file changes`;
     throw new SignerFailure('pin_refused', detail);
   }
-  if (result === pkcs11.CKR_OK || result === pkcs11.CKR_USER_ALREADY_LOGGED_IN) return;
-  const error = new pkcs11.Pkcs11Error(`${nameOf(result)}:${result}`, result, 'C_Login');
+  if (result === pkcs11.CKR_OK) return;
+  const error = asError(result, 'C_Login');
   const name = error.message;
   if (name in PIN_NOT_JUDGED && !hasCounted(flagsBefore, readFlags)) throw error;
   if (digest === undefined) throw new Error('there is no memory to remember the refused PIN');
@@ -97,11 +97,4 @@ function hasCounted(flagsBefore: number, readFlags: () => number): boolean {
     if (asPkcs11Error(error) === undefined) throw error;
     return false;
   }
-}
-
-/** The name that the binding gives to return values of other functions. */
-function nameOf(result: number): string {
-  const [name] =
-    Object.entries(pkcs11).find(([name, value]) => name.startsWith('CKR_') && value === result) ?? [];
-  return name ?? 'CKR_VENDOR_DEFINED';
 }

@@ -87,12 +87,13 @@ export class HsmToken {
 
   /** Loads the module, finds the token and opens the sessions, without a PIN. The session is writable only for making keys. */
   static open(path: string, options: TokenOptions, access: TokenAccess, sessionsWanted: number): HsmToken {
-    const { module, allowsThreads } = loadModule(path, options, sessionsWanted > 1);
+    const loaded = loadModule(path, options);
+    const { module } = loaded;
     const { slot, hasLogin } = findToken(module, options);
     const writable = access === 'write' ? pkcs11.CKF_RW_SESSION : 0;
     const open = () => module.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | writable);
     const sessions: [Buffer, ...Buffer[]] = [open()];
-    let refusal = allowsThreads || sessionsWanted === 1 ? undefined : 'CKR_CANT_LOCK';
+    let refusal = sessionsWanted === 1 ? undefined : loaded.refusal;
     while (refusal === undefined && sessions.length < sessionsWanted) {
       try {
         sessions.push(open());
@@ -106,7 +107,7 @@ export class HsmToken {
 
   /** Makes at most one attempt at the PIN, after all earlier log-ins to the token; see {@link logInWithPin}. */
   logIn(timeoutMs: number): Promise<void> {
-    return logInWithPin(this.#module, this.#session, this.#options, timeoutMs);
+    return logInWithPin(this.#module, this.#sessions, this.#options, timeoutMs);
   }
 
   /** The one key pair with the configured label. */
