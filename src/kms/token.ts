@@ -144,8 +144,8 @@ export class HsmToken {
       throw new SignerFailure('key_not_destroyed', 'the token kept the private key all the same');
   }
 
+  /** Does not log out: some modules would log out the other programs that use the token. */
   close(): void {
-    this.#module.C_Logout(this.#session);
     for (const session of this.#sessions) this.#module.C_CloseSession(session);
     this.#module.C_Finalize();
   }
