@@ -18,8 +18,13 @@ const SIGNING: Record<KeyAlgorithm, number> = {
   mldsa44: CKM_ML_DSA,
 };
 
-/** Longer than any signature of these algorithms. */
-const SIGNATURE_BYTES_MAX = 4096;
+/** The length of the signature that the token returns: some modules (NSS) refuse a longer buffer. */
+const SIGNATURE_BYTES: Record<KeyAlgorithm, number> = {
+  ed25519: 64,
+  'ecdsa-p256': 64,
+  'rsa-3072': 384,
+  mldsa44: 2420,
+};
 
 /** Hides a key from sessions that have not logged in; means nothing on a token without log-in (PKCS#11 2.40, section 4.4). */
 export const AFTER_LOGIN: [name: string, type: number, value: boolean] = [
@@ -92,7 +97,7 @@ export class TokenKey {
       const { algorithm } = this.publicKey;
       const [input, output] = [
         Buffer.from(algorithm === 'ecdsa-p256' ? sha256(message) : message),
-        Buffer.alloc(SIGNATURE_BYTES_MAX),
+        Buffer.alloc(SIGNATURE_BYTES[algorithm]),
       ];
       session.input = input;
       this.#module.C_SignInit(session.handle, { mechanism: SIGNING[algorithm] }, this.#handle);
