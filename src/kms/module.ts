@@ -62,20 +62,20 @@ export function loadModule(
   const result = addon.initialize(pkcs11.CKF_OS_LOCKING_OK, libraryParameters);
   if (result === pkcs11.CKR_OK) return { module };
   if (LOCKING_REFUSALS.has(result) && addon.initialize(0, libraryParameters) === pkcs11.CKR_OK)
-    return { module, refusal: nameOf(result) };
+    return { module, refusal: resultName(result) };
   // The first code says why it does not start; the second one is often about the missing flag.
   const settings = describeSettings(environment, libraryParameters);
   const number = numberOf(asError(result, 'C_Initialize'));
-  throw new SignerFailure(nameOf(result), `the module refuses to start${number}: ${settings}`);
+  throw new SignerFailure(resultName(result), `the module refuses to start${number}: ${settings}`);
 }
 
 /** The error that the binding throws for this return value. */
 export function asError(result: number, method: string): pkcs11.Pkcs11Error {
-  return new pkcs11.Pkcs11Error(`${nameOf(result)}:${result}`, result, method);
+  return new pkcs11.Pkcs11Error(`${resultName(result)}:${result}`, result, method);
 }
 
 /** The name that the binding gives to return values. */
-export function nameOf(result: number): string {
+export function resultName(result: number): string {
   const [name] =
     Object.entries(pkcs11).find(([name, value]) => name.startsWith('CKR_') && value === result) ?? [];
   return name ?? 'CKR_VENDOR_DEFINED';

@@ -113,12 +113,12 @@ function faultText(fault: ModuleFault | undefined): string {
   return `${fault.delayed}-delay ${fault.ms}`;
 }
 
-/** How often the module was asked to log in and refused. */
+/** How often the module refused a PIN. */
 export function refusedLogins(partition: PartitionOptions): number {
   return callsOf(partition).filter((line) => line.startsWith('login ') && line !== 'login 0x0').length;
 }
 
-/** How often the module was asked to log in. */
+/** How often the module judged a PIN. */
 export function logins(partition: PartitionOptions): number {
   return callsOf(partition).filter((line) => line.startsWith('login ')).length;
 }

@@ -1,6 +1,6 @@
 /*
  * A PKCS#11 module that is SoftHSM until told otherwise. In the folder $FAULTY_DIR, the file `fault` says what goes wrong
- * from the next call on, and `calls` gets a line for each login and each fault played. Holds no lock, so signatures in several
+ * from the next call on, and `calls` gets a line for each log-in and each fault played. Holds no lock, so signatures in several
  * sessions go wrong independently of each other. Compiled by faults.ts, which defines REAL_MODULE.
  */
 #include <dlfcn.h>
@@ -115,10 +115,11 @@ static CK_RV login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_UTF8CHAR_PTR
   CK_RV result = strike("C_Login");
   if (result == CKR_OK) result = real->C_Login(session, user, pin, pin_bytes);
   /* Devices differ in their code for a wrong PIN. */
-  if (result != CKR_OK && told("wrong-pin-is", &value)) result = value;
+  if (result != CKR_OK && result != CKR_USER_ALREADY_LOGGED_IN && told("wrong-pin-is", &value)) result = value;
   /* Another program has logged in already. */
   if (result == CKR_OK && told("logged-in", &value)) result = CKR_USER_ALREADY_LOGGED_IN;
-  record("login", result);
+  /* With this answer the token has not judged the PIN. */
+  record(result == CKR_USER_ALREADY_LOGGED_IN ? "logged-in" : "login", result);
   return result;
 }
 
@@ -173,10 +174,10 @@ static void forge(CK_BYTE_PTR signature, CK_ULONG_PTR bytes, unsigned long how) 
   if (how == 1) signature[*bytes / 2] ^= 1;
   if (how == 2) memset(signature, 0, *bytes);
   if (how == 3) *bytes /= 2;
-  /* The buffer has no room for one more. */
-  if (how == 4) *bytes += 1;
   if (how == 5) *bytes = 0;
 }
+/* The buffer has no room for a longer one. */
+#define FORGED_LONGER 4
 /* Not forged, but over less than was to be signed. */
 #define FORGED_OVER_LESS 6
 
@@ -205,6 +206,11 @@ static CK_RV sign(CK_SESSION_HANDLE session, CK_BYTE_PTR data, CK_ULONG data_byt
   int forges = told("garbage", &value);
   CK_ULONG less = forges && value == FORGED_OVER_LESS ? 1 : 0;
   CK_RV result = real->C_Sign(session, data, data_bytes - less, signature, signature_bytes);
+  if (result == CKR_OK && forges && value == FORGED_LONGER) {
+    record("garbage", value);
+    *signature_bytes += 1;
+    return CKR_BUFFER_TOO_SMALL;
+  }
   if (result == CKR_OK && signature && forges) forge(signature, signature_bytes, value);
   if (overtakes) overtakers_ended += 1;
   return result;

@@ -11,10 +11,11 @@ const PIN = 'not a secret';
 /** Makes the token: a database, and a PIN for it, which its user is known by. The library of another version may be loaded here already. */
 const INITIALIZE = `
 const pkcs11 = require('pkcs11js');
-const [module, libraryParameters, pin] = process.argv.slice(1);
+const [module, parameters, pin] = process.argv.slice(1);
 const nss = new pkcs11.PKCS11();
 nss.load(module);
-nss.C_Initialize({ libraryParameters, flags: pkcs11.CKF_OS_LOCKING_OK });
+// The binding cuts the last character.
+nss.C_Initialize({ libraryParameters: parameters + ' ', flags: pkcs11.CKF_OS_LOCKING_OK });
 const [, slot] = nss.C_GetSlotList(true);
 const session = nss.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
 nss.C_Login(session, pkcs11.CKU_SO, '');
@@ -36,7 +37,7 @@ export function makeNssToken(
   const pinFile = join(home, 'pin');
   writeFileSync(pinFile, PIN, { mode: 0o600 });
   const module = join(folder, 'libsoftokn3.so');
-  const libraryParameters = `configdir='sql:${home}' certPrefix='' keyPrefix='' secmod='secmod.db' flags=noModDB,forceOpen`;
+  const libraryParameters = `configdir='sql:${home}' certPrefix='' keyPrefix='' secmod='secmod.db' flags=noModDB`;
   const environment = { LD_LIBRARY_PATH: folder };
   execFileSync(process.execPath, ['-e', INITIALIZE, module, libraryParameters, PIN], {
     env: environment,
