@@ -42,9 +42,7 @@ export async function logInWithPin(
   const readFlags = () => module.C_GetTokenInfo(slot).flags & WRONG_PIN_FLAGS;
   using refused = await RefusedPins.open(token, timeoutMs);
   // There is no await between the attempt and its record, so this process does not end in between, whatever is requested of it.
-  attempt(token, refused, readFlags, (file) =>
-    addon.logIn(sessions, file, refused.salt, refused.digests),
-  );
+  attempt(token, refused, readFlags, (file) => addon.logIn(sessions, file, refused.salt, refused.digests));
 }
 
 function attempt(
