@@ -50,7 +50,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
   'longer journeys': [
     'journeys/{audit,compliance,fairness,forgedEpochs,hash,health,inspector,renewal,renewalByFile}',
     'journeys/{consoleDrill,consoleReplay,consoleTls,scan,sources,strangers,supervision,time}',
-    '{cli/lastCheckpoint,docs/mistakes}',
+    '{clients,cli/lastCheckpoint,docs/mistakes}',
   ],
 };
 
