@@ -141,7 +141,7 @@ install_generators() {
   echo "$want" >"$folder/.lock.sha256"
 }
 
-unpack_of_sid() {
+unpack() {
   folder=node_modules/.cache/$1
   [ ! -e "$folder/.unpacked" ] || return 0
   echo "setup: unpacking $1" >&2
@@ -169,17 +169,47 @@ install_npm_packages
 build_tap
 if [ "$tests" ]; then
   # litewitness and spicy-torchwood.
-  unpack_of_sid torchwood \
+  unpack torchwood \
     torchwood pool/main/t/torchwood/torchwood_0.9.0-6_amd64.deb \
     1b5791fccfb96dac2609cb66aa727839ac4eca2db2d7b14e5882f5fa9c35fcb2
 fi
 if [ "$others" ]; then
   install_generators
+  # PKCS#11 modules, with what they need: those of Yubico and Nitrokey, p11-kit's remote one, pkcs11-proxy with its daemon.
+  unpack hsm-modules \
+    yubihsm-pkcs11 pool/main/y/yubihsm-shell/yubihsm-pkcs11_2.8.0-1_amd64.deb \
+    e6acf1bda356eae4edfeb54cd2b0dac8182005a7e650caf7bc9f03e502cf8190 \
+    libyubihsm2 pool/main/y/yubihsm-shell/libyubihsm2_2.8.0-1_amd64.deb \
+    68be139864f1079c3a0e71497d7a5155b5875529720331ab31d2fab38601c517 \
+    libyubihsm-http2 pool/main/y/yubihsm-shell/libyubihsm-http2_2.8.0-1_amd64.deb \
+    0e95789ed57abfaeb2b2d3d7d66edae442e3fe39022291df2ab09b7fa26581e9 \
+    libykhsmauth2 pool/main/y/yubihsm-shell/libykhsmauth2_2.8.0-1_amd64.deb \
+    0fd2b14f5e956145a48b4703e27fce67d8920ff17fc54b3a7c12dc13db3021e4 \
+    libpcsclite1 pool/main/p/pcsc-lite/libpcsclite1_1.9.9-2_amd64.deb \
+    d1bb373fad074443b83e96ed31800d5a12964daf820c1daeb701867da089a728 \
+    nethsm-pkcs11 pool/main/n/nethsm-pkcs11/nethsm-pkcs11_2.0.0-3+b2_amd64.deb \
+    1ad5a32175ef0863b15c7cc84f509f19d6970f50b3ce8ca79a61167372d7dbaa \
+    libpkcs11-proxy0 pool/main/p/pkcs11-proxy/libpkcs11-proxy0_0.4.1-5_amd64.deb \
+    b0362a07259d3d27afa2112270e57e30205bebd5c46abdbf7fc9f3d8e40e40fb \
+    pkcs11-daemon pool/main/p/pkcs11-proxy/pkcs11-daemon_0.4.1-5_amd64.deb \
+    c28cd05905729d875a470927a2048c8453ed9d4793694c8c67c26cfbe6abe5ea \
+    p11-kit pool/main/p/p11-kit/p11-kit_0.24.1-2_amd64.deb \
+    ee45a531fe3b48fbeabaa21f724a8cd6cfd69703aaa9d1c8f73975710f3310e5 \
+    p11-kit-modules pool/main/p/p11-kit/p11-kit-modules_0.24.1-2_amd64.deb \
+    cabb6903a2ec765216643b43de04e0d5fb687b10f8e9032cde7d48640fdde80f \
+    libp11-kit0 pool/main/p/p11-kit/libp11-kit0_0.24.1-2_amd64.deb \
+    251330faddbf013f060fcdb41f4b0c037c8a6e89ba7c09b04bfcc4e3f0807b22
+  # openCryptoki, whose daemon and modules expect to be below / with files of their own: a mount namespace gives them that.
+  unpack opencryptoki \
+    opencryptoki pool/main/o/opencryptoki/opencryptoki_3.8.1+dfsg-3.2+b3_amd64.deb \
+    474afc8cca0849d02fa288399e2cad3cbb9e0e476810b1fa95d610998d2d64d3 \
+    libopencryptoki0 pool/main/o/opencryptoki/libopencryptoki0_3.8.1+dfsg-3.2+b3_amd64.deb \
+    5198ff73c9e71e6216f9e75d375f620f6940521abf318299b02452724fa49aa9
   # NSS, whose software token has ML-DSA; and Go, with libraries that read our formats.
-  unpack_of_sid libnss3 \
+  unpack libnss3 \
     libnss3 pool/main/n/nss/libnss3_3.132-1_amd64.deb \
     c3cfd0fade27d433b902cc3b49f4de324ce4771c7367ef880c022b3babcde1b4
-  unpack_of_sid go \
+  unpack go \
     golang-1.26-go pool/main/g/golang-1.26/golang-1.26-go_1.26.10-1_amd64.deb \
     497c936cb5050aaeb52021e757aafc8c959248a4c7015615f40390882b76683c \
     golang-1.26-src pool/main/g/golang-1.26/golang-1.26-src_1.26.10-1_all.deb \

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Unpacks amd64 packages of Debian's sid, which run on older releases from where they are: a folder, and of each its name, its path in
-# the archive, SHA-256. Once sid has another version, or on another architecture, what sid has is taken: by its lists, which Debian
-# must have signed.
+# Unpacks amd64 packages of Debian that run on its newer and older releases from where they are: a folder, and of each its name, its
+# path in the archive, SHA-256. Once the archive lacks that version, or on another architecture, what sid has is taken: by its lists,
+# which Debian must have signed.
 set -eu
 mirror=${PDFSEALD_DEBIAN_MIRROR-http://deb.debian.org/debian}
 keyring=${PDFSEALD_DEBIAN_KEYRING-/usr/share/keyrings/debian-archive-keyring.gpg}
