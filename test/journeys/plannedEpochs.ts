@@ -48,7 +48,7 @@ export async function planKeys({ sandbox, daemon }: House): Promise<number> {
       if (stderr.includes('too soon')) continue;
       throw new Error(stderr);
     }
-    const areOpen = () => ['eu', 'us'].every((region) => isOpen(`${region}/${NEW_KEY}`));
+    const areOpen = () => sandbox.partitions.every(({ region }) => isOpen(`${region}/${NEW_KEY}`));
     await until('the new keys are open, or it is late', () => areOpen() || Date.now() > from - MARGIN_MS);
     if (areOpen()) return from;
     const cancelled = await pdfseal('cancel');

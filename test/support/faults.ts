@@ -241,10 +241,17 @@ function keepKilling(partition: PartitionOptions, daemon: Pick<Daemon, 'pid'>): 
 }
 
 /** SIGKILL to the partition's child, if it has one. */
-export function killSigner({ region, keyLabel }: PartitionOptions, { pid }: Pick<Daemon, 'pid'>): void {
+export function killSigner({ region, keyLabel }: PartitionOptions, daemon: Pick<Daemon, 'pid'>): void {
+  killSigners(daemon, region, keyLabel);
+}
+
+/** SIGKILL to every child of the daemon that these names are arguments of; returns how many those are. */
+export function killSigners({ pid }: Pick<Daemon, 'pid'>, ...names: string[]): number {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
-  const isIts = (child: number) => [region, keyLabel].every((one) => argumentsOf(child).includes(one));
-  for (const child of children.map(Number).filter(isIts)) process.kill(child, 'SIGKILL');
+  const isNamed = (child: number) => names.every((one) => argumentsOf(child).includes(one));
+  const signers = children.map(Number).filter(isNamed);
+  for (const signer of signers) process.kill(signer, 'SIGKILL');
+  return signers.length;
 }
 
 /** Empty for a process that has just ended. */

@@ -55,6 +55,8 @@ export interface SandboxOptions {
   clock?: string;
   /** Default `src`; see {@link programFile}. */
   code?: Code;
+  /** Finds the token for a key of the log or of time-stamps; default: a new one of SoftHSM. */
+  token?: (dir: string, names: TokenNames) => PartitionOptions;
   /** Changes a partition of the log before keys are made on it, to put another PKCS#11 module in front of its token. */
   equip?: (partition: PartitionOptions) => PartitionOptions;
   /** Where to make the folder; default: the system's temporary folder. */
@@ -186,11 +188,12 @@ export class Sandbox {
 
 /** Makes a sandbox: everything but a running daemon. Close it to remove all of it. */
 export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
-  const { init = true, equip, parent = tmpdir() } = options;
+  const { init = true, token = makeToken, equip, parent = tmpdir() } = options;
   const dir = mkdtempSync(join(parent, 'pdfseal-sandbox-'));
   try {
-    if (init && equip === undefined && !options.fresh) return await copyInitialized(dir, options);
-    const sandbox = await layOut(dir, options, (names) => makeToken(dir, names));
+    if (init && token === makeToken && equip === undefined && !options.fresh)
+      return await copyInitialized(dir, options);
+    const sandbox = await layOut(dir, options, (names) => token(dir, names));
     if (init) await sandbox.init('--algorithm', options.algorithm ?? 'ed25519');
     return sandbox;
   } catch (error) {
@@ -261,7 +264,7 @@ ${tail}
 }
 
 function tokenText(table: string, options: PartitionOptions): string {
-  const { region, module, tokenLabel, keyLabel, pinFile, environment = {} } = options;
+  const { region, module, tokenLabel, keyLabel, pinFile, libraryParameters, environment = {} } = options;
   const variables = Object.entries(environment).map(([name, value]) => `${name} = "${value}"`);
   return `[[${table}]]
 region = "${region}"
@@ -270,5 +273,5 @@ token_label = "${tokenLabel}"
 key_label = "${keyLabel}"
 pin_file = "${pinFile}"
 environment = { ${variables.join(', ')} }
-`;
+${libraryParameters === undefined ? '' : `library_parameters = "${libraryParameters}"\n`}`;
 }
