@@ -24,6 +24,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     'prove/renewal/renewalKill',
     'journeys/{batches,egress,epochKill,flood,forkAlarm,frontDeath,limits,log,partitions,requiredWitness,stop,webhooks}',
   ],
+  'PKCS#11 modules of others': ['kms/modules'],
   'mutants of the simulator': ['simulator/mutants'],
   'the package': ['package', 'journeys/upgrade'],
   sanitizers: ['native/checks'],

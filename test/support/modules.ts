@@ -1,0 +1,148 @@
+/**
+ * The table of PKCS#11 modules that the tests live with: how each is started without hardware, and what is peculiar to it. Those that
+ * Debian's release lacks were unpacked by the set-up of the tests.
+ */
+import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Test } from 'tap';
+import type { AuthorityAlgorithm } from '../../src/asn1/signatureAlgorithm.ts';
+import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import type { SignatureAlgorithm } from '../../src/log/verifierKey.ts';
+import { makeNssToken } from './nss.ts';
+import { makeToken, type TokenNames } from './partitions.ts';
+import { takeToken } from './tamper.ts';
+import { YUBIHSM_PIN, YUBIHSM_TOKEN, YubiHsm } from './yubiHsm.ts';
+
+/** A token as a config file describes it, without the names of a key. */
+export type Token = Omit<PartitionOptions, 'region' | 'keyLabel' | 'algorithm' | 'refusedPins'>;
+
+export interface Device {
+  token: Token;
+  /** What each command line begins with that uses it. */
+  through?: readonly string[];
+  /** Takes the token away. One whose signers hold all of it in memory also ends these: it was pulled out. */
+  leave(endSigners: () => void): void | Promise<void>;
+  /** Brings it back as it was. */
+  comeBack(): void | Promise<void>;
+}
+
+export interface DeviceModule {
+  name: string;
+  /** Of its keys for the log. A device that cannot make any has the key for time-stamps only, and SoftHSM has that of the log. */
+  log?: SignatureAlgorithm;
+  timestamp: AuthorityAlgorithm;
+  /** Why this machine cannot have it; undefined if it can. */
+  missing?(): string | undefined;
+  /** The code of C_Login with a wrong PIN. */
+  wrongPin: string;
+  /** Starts a device that ends with `t`, with an initialised token and no keys. */
+  start(t: Pick<Test, 'teardown'>): Promise<Device>;
+}
+
+export const MODULES: readonly DeviceModule[] = [
+  {
+    name: 'SoftHSM',
+    log: 'ed25519',
+    timestamp: 'ecdsa-p256',
+    wrongPin: 'CKR_PIN_INCORRECT',
+    async start(t) {
+      const token = softToken(workFolder(t));
+      let bringBack = () => {};
+      return {
+        token,
+        leave: () => {
+          bringBack = takeToken({ ...token, ...UNNAMED });
+        },
+        comeBack: () => bringBack(),
+      };
+    },
+  },
+  {
+    name: 'NSS softoken',
+    log: 'ecdsa-p256',
+    timestamp: 'ecdsa-p256',
+    wrongPin: 'CKR_PIN_INCORRECT',
+    async start(t) {
+      const dir = workFolder(t);
+      const { module, tokenLabel, libraryParameters, pinFile, environment } = makeNssToken(dir);
+      const database = join(dir, 'nss', 'key4.db');
+      return {
+        token: { module, tokenLabel, libraryParameters, pinFile, environment },
+        leave: (endSigners) => {
+          renameSync(database, `${database}.away`);
+          endSigners();
+        },
+        comeBack: () => renameSync(`${database}.away`, database),
+      };
+    },
+  },
+  {
+    name: 'YubiHSM 2',
+    log: 'ed25519',
+    timestamp: 'ecdsa-p256',
+    wrongPin: 'CKR_PIN_INCORRECT',
+    async start(t) {
+      const dir = workFolder(t);
+      const hsm = await YubiHsm.start(t);
+      const environment = {
+        YUBIHSM_PKCS11_CONF: hsm.writeConfiguration(dir),
+        LD_LIBRARY_PATH: UNPACKED_LIBRARIES,
+      };
+      return {
+        token: {
+          module: unpacked('usr/lib/x86_64-linux-gnu/pkcs11/yubihsm_pkcs11.so'),
+          tokenLabel: YUBIHSM_TOKEN,
+          pinFile: writePin(dir, YUBIHSM_PIN),
+          environment,
+        },
+        leave: () => hsm.server.stop(),
+        comeBack: () => hsm.server.start(),
+      };
+    },
+  },
+];
+
+/** Where an installation has its keys, as {@link openSandbox} asks for them. */
+export function tokenOn({ log }: DeviceModule, { token }: Device) {
+  return (dir: string, names: TokenNames): PartitionOptions =>
+    names.keyLabel.startsWith('timestamp') || log !== undefined
+      ? { ...names, ...token, refusedPins: join(dir, 'unused') }
+      : makeToken(dir, names);
+}
+
+const UNPACKED = fileURLToPath(new URL('../../node_modules/.cache/hsm-modules', import.meta.url));
+const UNPACKED_LIBRARIES = join(UNPACKED, 'usr/lib/x86_64-linux-gnu');
+
+/** Names of a key, for functions that do without them. */
+const UNNAMED = { region: '', keyLabel: '', refusedPins: '' };
+
+function unpacked(path: string): string {
+  const file = join(UNPACKED, path);
+  if (!existsSync(file)) throw new Error(`there is no ${path}: sh test/setup.sh --all-tests unpacks it`);
+  return file;
+}
+
+/** The path of a socket is short. */
+function workFolder(t: Pick<Test, 'teardown'>): string {
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-device-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+function softToken(dir: string): Token {
+  const { module, tokenLabel, pinFile, environment } = makeToken(dir, { ...UNNAMED, label: 'device' });
+  return {
+    pinFile,
+    ...(module && { module }),
+    ...(tokenLabel && { tokenLabel }),
+    ...(environment && { environment }),
+  };
+}
+
+function writePin(dir: string, pin: string): string {
+  const file = join(dir, 'pin');
+  writeFileSync(file, `${pin}\n`, { mode: 0o600 });
+  return file;
+}
