@@ -76,10 +76,8 @@ export class SignerProcess {
     readFrames(this.#companion.stream, SIGNER_MESSAGE_BYTES_MAX, (message) =>
       this.#settle(message as SignerReply),
     );
-    this.#companion.stream.once(
-      'close',
-      () => void this.end(new SignerFailure('signer_died', 'the signer ended')),
-    );
+    // The end of the process has a reason, and follows at once.
+    this.#companion.stream.once('close', () => this.#killSoon());
   }
 
   get pid(): number | undefined {
@@ -93,9 +91,8 @@ export class SignerProcess {
   async end(reason: SignerFailure): Promise<void> {
     this.#lose(reason);
     this.#send({ kind: 'close' }, END_MS_MAX);
-    const timer = setTimeout(() => this.#companion.kill(), END_MS_MAX);
+    this.#killSoon();
     await this.exited;
-    clearTimeout(timer);
   }
 
   /** Ends the signer after the pending requests, as {@link end} does. Resolves when it is gone. */
@@ -118,6 +115,11 @@ export class SignerProcess {
       this.#companion.kill();
     }, timeoutMs);
     return promise.finally(() => clearTimeout(timer));
+  }
+
+  #killSoon(): void {
+    const timer = setTimeout(() => this.#companion.kill(), END_MS_MAX);
+    void this.exited.then(() => clearTimeout(timer));
   }
 
   /** Returns the number by which the answer is known. */
