@@ -1,4 +1,5 @@
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
+import type { TokenDescription } from './tokenDescription.ts';
 
 /** Location of one signing key: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it; or a file. */
 export interface TokenOptions {
@@ -74,6 +75,8 @@ export type SignerRequest =
   | { kind: 'logIn' }
   | { kind: 'findKey' }
   | { kind: 'generateKey'; algorithm: KeyAlgorithm }
+  /** Returns what module and token report about themselves; before the log-in, too. */
+  | { kind: 'inspectToken' }
   /** Returns what the token reports about the key that was found. */
   | { kind: 'inspectKey' }
   /** Destroys both halves of the pair. */
@@ -131,6 +134,7 @@ export interface SignerAnswers {
   logIn: null;
   findKey: TokenPublicKey;
   generateKey: TokenPublicKey;
+  inspectToken: TokenDescription;
   inspectKey: KeyProtection;
   destroyKey: null;
   signBytes: Signature;

@@ -64,6 +64,8 @@ async function answer(
       return use(opened(token).findKey());
     case 'generateKey':
       return use(administered(token).generateKey(request.algorithm));
+    case 'inspectToken':
+      return administered(token).describe();
     case 'inspectKey':
       return opened(key).inspect();
     case 'destroyKey':
@@ -213,9 +215,16 @@ function isCall(message: unknown): message is SignerCall {
     case 'signToken':
       return typeof message.content === 'string' && typeof message.certificate === 'string';
     default:
-      return ['logIn', 'findKey', 'inspectKey', 'destroyKey', 'signProbe', 'heldTrees', 'close'].includes(
-        message.kind,
-      );
+      return [
+        'logIn',
+        'findKey',
+        'inspectToken',
+        'inspectKey',
+        'destroyKey',
+        'signProbe',
+        'heldTrees',
+        'close',
+      ].includes(message.kind);
   }
 }
 

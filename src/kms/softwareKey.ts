@@ -41,6 +41,10 @@ export class SoftwareToken {
     return this.#key;
   }
 
+  describe(): never {
+    throw new SignerFailure('key_in_file', 'a software key is in no token');
+  }
+
   generateKey(): never {
     throw new SignerFailure('key_in_file', 'software keys cannot be created here');
   }

@@ -7,6 +7,7 @@ import { asPkcs11Error, findToken, loadModule } from './module.ts';
 import { logInWithPin } from './pinLogIn.ts';
 import type { OpenedSessions, TokenAccess, TokenOptions } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
+import { describeToken, type TokenDescription } from './tokenDescription.ts';
 import { AFTER_LOGIN, attributeOf, HISTORY, PROTECTION, TokenKey, unmetBy } from './tokenKey.ts';
 
 /** PKCS#11 3.0, section 2.3.5 and appendix B, and 3.2, section 6.67; pkcs11js knows the names of version 2.30 only. */
@@ -103,6 +104,11 @@ export class HsmToken {
       }
     }
     return new HsmToken(module, sessions, refusal, hasLogin, options);
+  }
+
+  /** What the module and the token report about themselves. */
+  describe(): TokenDescription {
+    return describeToken(this.#module, this.#module.C_GetSessionInfo(this.#session).slotID);
   }
 
   /** Makes at most one attempt at the PIN, after all earlier log-ins to the token; see {@link logInWithPin}. */

@@ -53,7 +53,7 @@ const SESSION = { CKR_SESSION_CLOSED: 0xb0, CKR_SESSION_HANDLE_INVALID: 0xb3 };
 const OPERATION = { CKR_OPERATION_NOT_INITIALIZED: 0x91, CKR_FUNCTION_CANCELED: 0x50 };
 
 /** What each function may return (PKCS#11 3.0, sections 5.4 to 5.13), and what it may not. */
-const RETURNS: Record<Exclude<ModuleFunction, 'C_Finalize'>, Record<string, number>> = {
+const RETURNS: Record<Exclude<ModuleFunction, 'C_Finalize' | 'C_DestroyObject'>, Record<string, number>> = {
   C_Initialize: { ...DEVICE, CKR_CANT_LOCK: 0xa, CKR_NEED_TO_CREATE_THREADS: 0x9 },
   C_OpenSession: {
     ...DEVICE,

@@ -20,6 +20,7 @@ export type ModuleFunction =
   | 'C_FindObjectsInit'
   | 'C_FindObjects'
   | 'C_SignInit'
+  | 'C_DestroyObject'
   | 'C_Sign';
 
 /** All bits flipped, one bit, zeros, half of it, a byte more, empty, or good but over less than was to be signed. */

@@ -263,6 +263,8 @@ static CK_RV destroy_object(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) 
   CK_ATTRIBUTE known[] = {{CKA_CLASS, &class, sizeof class}, {CKA_LABEL, label, sizeof label}};
   CK_OBJECT_HANDLE half;
   CK_ULONG found = 0;
+  CK_RV struck = strike("C_DestroyObject");
+  if (struck != CKR_OK) return struck;
   if (told("one-object", &value) && real->C_GetAttributeValue(session, object, known, 2) == CKR_OK &&
       class == CKO_PRIVATE_KEY) {
     CK_ATTRIBUTE wanted[] = {{CKA_CLASS, &public_class, sizeof public_class},

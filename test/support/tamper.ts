@@ -77,6 +77,17 @@ export function findObjects(
   return found;
 }
 
+/** All objects of the token, as its user sees them. */
+export function allObjects(token: PartitionOptions): Buffer[] {
+  let found: Buffer[] = [];
+  editToken(token, (module, session) => {
+    module.C_FindObjectsInit(session, []);
+    found = module.C_FindObjects(session, 100);
+    module.C_FindObjectsFinal(session);
+  });
+  return found;
+}
+
 /** Gives the token's user another PIN. What is logged in stays so; call the result to write the PIN to the PIN file. */
 export function changePin(token: PartitionOptions): () => void {
   const pin = randomBytes(12).toString('hex');
