@@ -11,6 +11,7 @@ import { argument, command, group, option } from '../command.ts';
 import { note, printResult } from '../terminal.ts';
 import { actOnRecord, withStore } from '../withStore.ts';
 import { certificatesCommand } from './certificatesCommand.ts';
+import { acceptanceCommand } from './hsmAcceptance.ts';
 import { certifyCommand, csrCommand, installCertificateCommand } from './hsmCertificates.ts';
 import { destroyKeyCommand } from './hsmDestroy.ts';
 import { drillCommand } from './hsmDrill.ts';
@@ -102,6 +103,7 @@ export const hsmCommand = group(
     certificatesCommand,
     revokeCertificateCommand,
     signRevocationListCommand,
+    acceptanceCommand,
     drillCommand,
     resetSignersCommand,
     retryPinCommand,
