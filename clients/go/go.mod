@@ -1,0 +1,3 @@
+module pdfseald.example/client
+
+go 1.21
