@@ -1,8 +1,8 @@
 /** Every client library does what `clients/conformance` says, against the real daemon behind a proxy that makes trouble. */
-import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import t from 'tap';
 import { newSecret, signatureHeaders } from '../src/webhook/signature.ts';
 import { digestsOf } from './support/client.ts';
+import { go } from './support/goProgram.ts';
 import { ROOT } from './support/manual.ts';
 import { openSandbox } from './support/sandbox.ts';
 
@@ -28,33 +29,55 @@ interface Case {
 }
 
 interface Library {
-  driver: string[];
-  /** How the program of its README runs in `dir`, where it is `name`, after the library was installed. */
-  readme: { name: string; run: string[]; install(dir: string): Record<string, string> };
+  /** The command of its driver; a folder for what is compiled. */
+  driver(dir: string): string[];
+  /** The program of its README: its name, and the command that runs it in a folder after the library was installed there. */
+  readme: { name: string; install(dir: string): { run: string[]; env?: Record<string, string> } };
 }
+
+const GO_ENV = { GOPATH: join(ROOT, 'node_modules/.cache/go-path'), GOFLAGS: '-mod=mod' };
 
 const LIBRARIES: Record<string, Library> = {
   typescript: {
-    driver: [process.execPath, 'clients/typescript/test/driver.ts'],
+    driver: () => [process.execPath, 'clients/typescript/test/driver.ts'],
     readme: {
       name: 'seal.mjs',
-      run: [process.execPath],
       install(dir) {
         const folder = join(dir, 'node_modules/pdfseald-client');
         mkdirSync(folder, { recursive: true });
         copyFileSync(join(ROOT, 'clients/typescript/package.json'), join(folder, 'package.json'));
         const build = ['-p', 'clients/typescript', '--outDir', join(folder, 'dist')];
         execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', ...build], { cwd: ROOT });
-        return {};
+        return { run: [process.execPath, 'seal.mjs'] };
       },
     },
   },
   python: {
-    driver: ['python3', 'clients/python/test/driver.py'],
+    driver: () => ['python3', 'clients/python/test/driver.py'],
     readme: {
       name: 'seal.py',
-      run: ['python3'],
-      install: () => ({ PYTHONPATH: join(ROOT, 'clients/python'), PYTHONDONTWRITEBYTECODE: '1' }),
+      install: () => ({
+        run: ['python3', 'seal.py'],
+        env: { PYTHONPATH: join(ROOT, 'clients/python'), PYTHONDONTWRITEBYTECODE: '1' },
+      }),
+    },
+  },
+  go: {
+    driver(dir) {
+      const cwd = join(ROOT, 'clients/go');
+      go(['vet', './...'], { cwd, env: GO_ENV });
+      go(['build', '-o', join(dir, 'driver'), './internal/driver'], { cwd, env: GO_ENV });
+      return [join(dir, 'driver')];
+    },
+    readme: {
+      name: 'seal.go',
+      install(dir) {
+        const library = join(ROOT, 'clients/go');
+        const module = `module invoices\n\ngo 1.21\n\nrequire pdfseald.example/client v0.0.0\n\nreplace pdfseald.example/client => ${library}\n`;
+        writeFileSync(join(dir, 'go.mod'), module);
+        go(['build', '-o', 'seal', 'seal.go'], { cwd: dir, env: GO_ENV });
+        return { run: ['./seal'] };
+      },
     },
   },
 };
@@ -228,12 +251,7 @@ function signed({ body, signed }: Case['with'], secrets: Record<string, string>)
   return { body, headers, secrets: [secrets.own] };
 }
 
-for (const [language, { driver: command, readme }] of Object.entries(LIBRARIES)) {
-  const [program = ''] = command;
-  if (spawnSync(program, ['--version']).error !== undefined) {
-    t.comment(`${language}: there is no ${program} on this machine`);
-    continue;
-  }
+for (const [language, { driver: driverIn, readme }] of Object.entries(LIBRARIES)) {
   t.test(`the client library for ${language}`, async (t) => {
     const sandbox = await openSandbox({});
     t.teardown(() => sandbox.close());
@@ -245,7 +263,7 @@ for (const [language, { driver: command, readme }] of Object.entries(LIBRARIES))
     const reads = await sandbox.issueKey('archive', 'acme', '--scopes', 'jobs:read');
     const keys = { seals, reads, wrong: `${seals.slice(0, -4)}0000`, none: undefined };
     const secrets = { own: newSecret(), other: newSecret() };
-    const driver = new Driver(command);
+    const driver = new Driver(driverIn(t.testdir()));
     t.teardown(() => driver.close());
 
     const known = new Known();
@@ -274,12 +292,15 @@ for (const [language, { driver: command, readme }] of Object.entries(LIBRARIES))
     }
 
     const text = readFileSync(join(ROOT, 'clients', language, 'README.md'), 'utf8');
-    const [, block = ''] = /^```(?:js|python)\n(.*?)^```/ms.exec(text) ?? [];
+    const [, block = ''] = /^```(?:js|python|go)\n(.*?)^```/ms.exec(text) ?? [];
     const dir = t.testdir({ [readme.name]: block, 'invoice 1.pdf': `%PDF-1.4\n% for ${language}\n%%EOF\n` });
-    const env = { ...process.env, ...readme.install(dir), PDFSEAL_URL: sandbox.url, PDFSEAL_API_KEY: seals };
-    const [runs = '', ...first] = readme.run;
-    const args = [...first, readme.name, 'invoice 1.pdf'];
-    const said = execFileSync(runs, args, { cwd: dir, env, encoding: 'utf8' });
+    const { run, env } = readme.install(dir);
+    const [program = '', ...args] = [...run, 'invoice 1.pdf'];
+    const said = execFileSync(program, args, {
+      cwd: dir,
+      env: { ...process.env, ...env, PDFSEAL_URL: sandbox.url, PDFSEAL_API_KEY: seals },
+      encoding: 'utf8',
+    });
     t.match(said, /^job_\w+ is completed\n$/);
     const receipt = readFileSync(join(dir, 'invoice 1.pdf.receipt.json'), 'utf8');
     t.match(JSON.parse(receipt), { customer_reference: 'invoice 1.pdf' });

@@ -12,20 +12,24 @@ const GOCACHE = fileURLToPath(new URL('../../node_modules/.cache/go-build', impo
 
 /** Builds one of the programs beside this file, in Go; its path. */
 export async function goProgram(name: 'readLog' | 'judgeFormats'): Promise<string> {
+  const source = fileURLToPath(new URL(`${name}.go`, import.meta.url));
+  // Debian's packages of Go libraries are for GOPATH.
+  const env = { GO111MODULE: 'off', GOPATH: join(UNPACKED, 'share/gocode') };
+  const build = async (dir: string) => go(['build', '-o', join(dir, name), source], { env });
+  return join(await prepared(`${name} ${readFileSync(source)}`, build, []), name);
+}
+
+/** Runs `go`, with nothing from the network. Throws if it fails. */
+export function go(args: string[], { cwd, env }: { cwd?: string; env: Record<string, string> }): void {
   const root = join(UNPACKED, 'lib/go-1.26');
   if (!existsSync(root)) throw new Error('there is no Go: sh test/setup.sh --all-tests unpacks it');
-  const source = fileURLToPath(new URL(`${name}.go`, import.meta.url));
-  const build = async (dir: string) => {
-    const env = {
-      PATH: process.env.PATH,
-      GOROOT: root,
-      GOCACHE,
-      // Debian's packages of Go libraries are for GOPATH.
-      GO111MODULE: 'off',
-      GOPATH: join(UNPACKED, 'share/gocode'),
-      CGO_ENABLED: '0',
-    };
-    execFileSync(join(root, 'bin/go'), ['build', '-o', join(dir, name), source], { env, stdio: 'inherit' });
+  const own = {
+    PATH: process.env.PATH,
+    GOROOT: root,
+    GOCACHE,
+    CGO_ENABLED: '0',
+    GOTOOLCHAIN: 'local',
+    GOPROXY: 'off',
   };
-  return join(await prepared(`${name} ${readFileSync(source)}`, build, []), name);
+  execFileSync(join(root, 'bin/go'), args, { cwd, env: { ...own, ...env }, stdio: 'inherit' });
 }
