@@ -87,11 +87,26 @@ export function startChild(
   return child;
 }
 
-/** Passes on the output of a helper process, with a limit on each line; the pipe's buffer limits the rest. */
+/** Passes on the output of a helper process, line by line; a longer line comes in pieces. The pipe's buffer limits the rest. */
 function splitOutput(output: Readable | null, onOutput: (line: string) => void): void {
+  let begun = '';
+  const pass = (line: string) => {
+    if (line.trim() !== '') onOutput(line);
+  };
   output?.setEncoding('utf8').on('data', (text: string) => {
-    for (const line of text.split('\n')) {
-      if (line.trim() !== '') onOutput(line.slice(0, OUTPUT_LINE_CHARS_MAX));
-    }
+    const lines = (begun + text).split('\n');
+    begun = lines.pop() ?? '';
+    for (const line of lines) for (const piece of piecesOf(line)) pass(piece);
+    if (begun.length < OUTPUT_LINE_CHARS_MAX) return;
+    for (const piece of piecesOf(begun)) pass(piece);
+    begun = '';
   });
+  output?.on('end', () => pass(begun));
+}
+
+function piecesOf(line: string): string[] {
+  const count = Math.ceil(line.length / OUTPUT_LINE_CHARS_MAX);
+  return Array.from({ length: count }, (_, n) =>
+    line.slice(n * OUTPUT_LINE_CHARS_MAX, (n + 1) * OUTPUT_LINE_CHARS_MAX),
+  );
 }

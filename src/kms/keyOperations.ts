@@ -12,6 +12,9 @@ const START_TIMEOUT_MS = 10_000;
 /** A small HSM needs a while to find the primes of an RSA key. */
 const GENERATE_TIMEOUT_MS = 120_000;
 
+/** Number of lines of the module that the message of a failure has: the last ones. */
+const OUTPUT_LINES_MAX = 5;
+
 /** A key as found on a token. */
 export type KeyInspection = HeldKey & KeyProtection;
 
@@ -91,7 +94,10 @@ async function withSigner<Result>(
   use: (signer: SignerProcess) => Promise<Result>,
   duties: Duties = { anything: true },
 ): Promise<Result> {
-  const signer = new SignerProcess(options, { name: options.region, duties, sessions: 1 }, () => {});
+  const output: string[] = [];
+  const signer = new SignerProcess(options, { name: options.region, duties, sessions: 1 }, (line) => {
+    if (output.push(line) > OUTPUT_LINES_MAX) output.shift();
+  });
   try {
     await signer.ask(
       { kind: 'connect', token: tokenName(options), keyLabel: options.keyLabel, access, sessions: 1 },
@@ -100,16 +106,21 @@ async function withSigner<Result>(
     await signer.ask({ kind: 'logIn' }, START_TIMEOUT_MS);
     return await use(signer);
   } catch (cause) {
-    throw forOperator(cause, options);
+    // What the module prints at its end may be the reason.
+    await signer.close();
+    throw forOperator(cause, options, output);
   } finally {
     await signer.close();
   }
 }
 
 /** Turns failures of the signer into errors for an operator; others stay as they are. */
-function forOperator(cause: unknown, options: PartitionOptions): unknown {
+function forOperator(cause: unknown, options: PartitionOptions, output: readonly string[] = []): unknown {
   if (!(cause instanceof SignerFailure)) return cause;
-  return new OperatorError(describeFailure(options.region, options, cause), { cause });
+  const printed = output.map((line) => `signer output: ${line}`);
+  return new OperatorError([describeFailure(options.region, options, cause), ...printed].join('\n'), {
+    cause,
+  });
 }
 
 async function findProven(options: PartitionOptions, signer: SignerProcess) {

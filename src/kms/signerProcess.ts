@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { Companion } from '../base/companion.ts';
 import { encodeFrame, readFrames } from '../base/frames.ts';
 import { siblingModule } from '../base/package.ts';
+import { OutputLimit } from './outputLimit.ts';
 import {
   type Charter,
   type Duties,
@@ -60,16 +61,19 @@ export class SignerProcess {
   #lost = Promise.withResolvers<SignerFailure>();
   #failure: SignerFailure | undefined;
 
-  /** `duties` are those of a child; a unit knows its own. */
+  /** `duties` are those of a child; a unit knows its own. `onOutput` gets what a child and the module in it print, as {@link OutputLimit} allows. */
   constructor(
     token: TokenOptions,
     { name, duties, sessions }: { name: string; duties: Duties; sessions: number },
     onOutput: (line: string) => void,
   ) {
     this.lost = this.#lost.promise;
+    const output = new OutputLimit(onOutput);
     const program = signerProgram({ tokens: [token], duties }, [name, token.keyLabel], sessions);
     this.#companion =
-      token.signer === undefined ? Companion.start({ ...program, onOutput }) : Companion.reach(token.signer);
+      token.signer === undefined
+        ? Companion.start({ ...program, onOutput: (line) => output.add(line) })
+        : Companion.reach(token.signer);
     this.exited = this.#companion.gone.then((reason) =>
       this.#lose(new SignerFailure('signer_died', `the signer is gone: ${reason}`)),
     );

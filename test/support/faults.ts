@@ -45,6 +45,8 @@ export type ModuleFault =
   | { fails: ModuleFunction; with: number; every?: number }
   | { forges: (typeof FORGERIES)[number]; every?: number }
   | { loses: (typeof LOSSES)[number] }
+  /** The module prints so many lines when it starts, and does not start. */
+  | { prints: number }
   /** The token answers a wrong PIN with this code. */
   | { wrongPinIs: number }
   /** The token reports these flags of CK_TOKEN_INFO as well. */
@@ -108,6 +110,7 @@ function faultText(fault: ModuleFault | undefined): string {
   if ('overtaken' in fault) return `overtake ${Number(fault.overtaken === 'by a failure')}`;
   if ('fails' in fault) return `${fault.fails} ${fault.with} ${fault.every ?? 1}`;
   if ('forges' in fault) return `garbage ${FORGERIES.indexOf(fault.forges)} ${fault.every ?? 1}`;
+  if ('prints' in fault) return `prints ${fault.prints}`;
   if ('wrongPinIs' in fault) return `wrong-pin-is ${fault.wrongPinIs}`;
   if ('tokenFlags' in fault) return `token-flags ${fault.tokenFlags}`;
   if ('loses' in fault) return `lose ${LOSSES.indexOf(fault.loses)}`;
