@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { toBase64 } from '../base/bytes.ts';
 import { KEY_ALGORITHMS, type KeyAlgorithm, type TokenPublicKey, verifierOf } from './keyAlgorithm.ts';
 import { type OpenedSessions, type TokenAccess, type TokenOptions, tokenName } from './protocol.ts';
-import { isPinTrouble, SignerFailure, signerRemedy, toSignerFailure } from './signerFailure.ts';
+import { RETURN_VALUES } from './returnValues.ts';
+import { isPinTrouble, SignerFailure, signerAdvice, toSignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 import type { TokenDescription } from './tokenDescription.ts';
 
@@ -299,8 +300,9 @@ class DeviceTrials {
       if (this.#options.signal.aborted) return { outcome: 'could not tell', detail: INTERRUPTED };
       const failure = toSignerFailure(error);
       if (isPinTrouble(failure)) this.#stopped = 'the PIN is not accepted';
-      const remedy = signerRemedy(failure);
-      const detail = `${failure.detail} (${failure.code})${remedy === undefined ? '' : `; ${remedy}`}`;
+      const means = RETURN_VALUES[failure.code]?.means;
+      const said = `${failure.detail} (${failure.code})${means === undefined ? '' : `: ${means}`}`;
+      const detail = `${said}; ${signerAdvice(failure)}`;
       return { outcome: isPinTrouble(failure) ? 'could not tell' : 'does not work', detail };
     }
   }

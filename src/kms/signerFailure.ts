@@ -1,4 +1,5 @@
 import type { TokenOptions } from './protocol.ts';
+import { RETURN_VALUES } from './returnValues.ts';
 
 /**
  * The reason why a partition could not do what was requested. `code` is a return value of PKCS#11 (`CKR_…`) or one of our own, in lower
@@ -69,9 +70,6 @@ const FORKED =
 /** Remedies for failures that do not pass by waiting. A code missing here is worth a retry. */
 export const SIGNER_REMEDIES: Readonly<Record<string, string>> = {
   module_unusable: 'check kms.partitions.module and that the file is a PKCS#11 library for this machine',
-  CKR_USER_PIN_NOT_INITIALIZED: 'set the user PIN of the token',
-  CKR_PIN_LOCKED:
-    'unlock the PIN with the vendor’s tool, or wait until the lock-out of the token ends; correct the PIN file if it is wrong, and otherwise run `pdfseal hsm retry-pin`',
   pin_final_try:
     'correct the PIN file if it is wrong; then log in once with the vendor’s tool and the right PIN, which resets the count of the token. pdfseald never makes the last attempt',
   token_ambiguous: 'name it by token_serial instead of token_label',
@@ -107,14 +105,25 @@ const PIN_REMEDY =
 
 /** The remedy for a failure that an administrator must correct; undefined for one that may pass by itself. */
 export function signerRemedy({ code }: Pick<SignerFailure, 'code'>): string | undefined {
-  return SIGNER_REMEDIES[code] ?? (isPinRefusal(code) ? PIN_REMEDY : undefined);
+  const ofCode = LASTING.has(code) ? RETURN_VALUES[code]?.remedy : undefined;
+  return SIGNER_REMEDIES[code] ?? ofCode ?? (isPinRefusal(code) ? PIN_REMEDY : undefined);
 }
+
+/** Return values of PKCS#11 that do not pass by waiting, in addition to refusals of a PIN. */
+const LASTING = new Set(['CKR_PIN_LOCKED', 'CKR_USER_PIN_NOT_INITIALIZED']);
+
+/** The remedy for any failure; for one that may pass by itself, in case that it does not. */
+export function signerAdvice(failure: Pick<SignerFailure, 'code'>): string {
+  return signerRemedy(failure) ?? RETURN_VALUES[failure.code]?.remedy ?? RECONNECT;
+}
+
+const RECONNECT = 'check that the token is connected and its module configured';
 
 const RESTART = '; a running daemon sees it once it is restarted, for credentials are handed out at a start';
 
 /** One line for an administrator: the partition, the fault, the remedy. */
 export function describeFailure(region: string, token: TokenOptions, failure: SignerFailure): string {
-  const remedy = signerRemedy(failure) ?? 'check that the token is connected and its module configured';
+  const remedy = signerAdvice(failure);
   // The unit of a signer gets the file again for each attempt.
   const isHeld = token.pinSource !== undefined && token.signer === undefined;
   const restart = isPinTrouble(failure) && isHeld ? RESTART : '';

@@ -10,6 +10,7 @@ import type { Operation } from '../../src/http/openapiParts.ts';
 import { OPERATIONS } from '../../src/http/operations.ts';
 import { WEBHOOK_OPERATIONS } from '../../src/http/webhookOperations.ts';
 import { PIN_NOT_JUDGED } from '../../src/kms/refusedPins.ts';
+import { RETURN_VALUES } from '../../src/kms/returnValues.ts';
 import { SIGNER_REMEDIES } from '../../src/kms/signerFailure.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -70,6 +71,11 @@ const MADE: Readonly<Record<string, () => string>> = {
     table(
       ['Code', 'What to do'],
       Object.entries(SIGNER_REMEDIES).map(([code, remedy]) => [`\`${code}\``, remedy]),
+    ),
+  'Return values of PKCS#11': () =>
+    table(
+      ['Code', 'Meaning', 'What to do'],
+      Object.entries(RETURN_VALUES).map(([code, { means, remedy }]) => [`\`${code}\``, means, remedy]),
     ),
   'Log-ins that do not count': () =>
     table(

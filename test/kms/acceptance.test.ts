@@ -88,7 +88,7 @@ t.test('a wrong PIN is presented once, and nothing else is tried', async (t) => 
   });
   t.match(first.trials, [
     {},
-    { detail: /refused the PIN in \S+ \(CKR_PIN_INCORRECT\); correct the PIN file/ },
+    { detail: /refused the PIN in \S+ \(CKR_PIN_INCORRECT\): the PIN is wrong; correct the PIN file/ },
   ]);
   await tryOut(device);
   t.equal(logins(device), 1, 'not by a second run either');
