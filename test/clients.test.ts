@@ -2,7 +2,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -80,7 +80,27 @@ const LIBRARIES: Record<string, Library> = {
       },
     },
   },
+  java: {
+    driver(dir) {
+      javac(dir, 'test/Driver.java');
+      return ['java', '-XX:TieredStopAtLevel=1', '-cp', dir, 'Driver'];
+    },
+    readme: {
+      name: 'Seal.java',
+      install(dir) {
+        javac(join(dir, 'classes'));
+        return { run: ['java', '-XX:TieredStopAtLevel=1', '-cp', 'classes', 'Seal.java'] };
+      },
+    },
+  },
 };
+/** Compiles the library, and what else is named, into a folder. */
+function javac(dir: string, ...more: string[]): void {
+  const sources = readdirSync(join(ROOT, 'clients/java/src/pdfseald')).map((name) => `src/pdfseald/${name}`);
+  const compiler = ['-m', 'jdk.compiler/com.sun.tools.javac.Main', '-Xlint:all', '-Werror'];
+  execFileSync('java', [...compiler, '-d', dir, ...sources, ...more], { cwd: join(ROOT, 'clients/java') });
+}
+
 const PATIENCE_SECONDS = 30;
 
 const cases = JSON.parse(readFileSync(join(ROOT, 'clients/conformance/cases.json'), 'utf8')) as Case[];
@@ -292,7 +312,7 @@ for (const [language, { driver: driverIn, readme }] of Object.entries(LIBRARIES)
     }
 
     const text = readFileSync(join(ROOT, 'clients', language, 'README.md'), 'utf8');
-    const [, block = ''] = /^```(?:js|python|go)\n(.*?)^```/ms.exec(text) ?? [];
+    const [, block = ''] = /^```(?:js|python|go|java)\n(.*?)^```/ms.exec(text) ?? [];
     const dir = t.testdir({ [readme.name]: block, 'invoice 1.pdf': `%PDF-1.4\n% for ${language}\n%%EOF\n` });
     const { run, env } = readme.install(dir);
     const [program = '', ...args] = [...run, 'invoice 1.pdf'];
