@@ -76,6 +76,7 @@ export async function stage(tree: string, build: BuildVersion): Promise<string> 
     write(join(tree, 'usr/bin', name), `#!/bin/sh\n${line}\n`);
   copy('systemd/pdfseal-run', join(tree, 'usr/sbin/pdfseal-run'));
   for (const file of [...SCRIPTS_OF_ROOT, 'closed.conf']) copy(join('systemd', file), join(home, file));
+  copy('systemd/devices', join(home, 'devices'));
   copy('systemd/units', join(tree, 'usr/lib/systemd/system'));
   copy('systemd/pdfseald.catalog', join(tree, 'usr/lib/systemd/catalog/pdfseald.catalog'));
   copy('systemd/journald.conf', join(tree, 'usr/lib/systemd/journald@pdfseald.conf.d/pdfseald.conf'));
