@@ -24,7 +24,7 @@ import {
 import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface CreateOptions extends ReceiveOptions {
-  store: Pick<Store, 'log'>;
+  store: Pick<Store, 'jobs' | 'log'>;
   keys: IdempotencyKeys;
   limits: Limits;
   sealer: Pick<Sealer, 'admit' | 'accept' | 'submit' | 'settled' | 'phase'>;
@@ -197,8 +197,16 @@ async function repeat(
       'This Idempotency-Key belongs to an earlier, different request. Use a new one.',
     );
   }
-  const outcome = job.mode === 'blocking' ? await wait(job.id) : undefined;
-  return { job, answer: entry.answer, outcome, replayed: true };
+  if (job.mode === 'blocking')
+    return { job, answer: entry.answer, outcome: await wait(job.id), replayed: true };
+  return { job, answer: await answerNow(job, options), replayed: true };
+}
+
+/** An asynchronous job, which may have ended, or received its document, since it was accepted. */
+async function answerNow(job: Job, { store, sealer, site }: CreateOptions): Promise<string> {
+  const record = (await store.jobs.get(job.id)) ?? { job };
+  const sealedAt = await sealedAtOf(store, record.outcome);
+  return JSON.stringify(presentJob(record, sealer.phase(record), site, sealedAt));
 }
 
 /** Waits for the outcome until the time-out, a shorter `Prefer: wait`, or the end of the connection. */
@@ -239,7 +247,7 @@ async function sendAnswer(ctx: RequestContext, created: Created, options: Create
   ctx.body = await answerBody(created, options);
 }
 
-/** The answer is fixed before the job is on disk: for a sealed job, only the time of sealing is added later. */
+/** The first answer is fixed before the job is on disk: for a sealed job, only the time of sealing is added later. */
 function answerTo(job: Job, site: Site): string {
   const presented =
     job.mode === 'blocking'

@@ -86,7 +86,7 @@ const create = {
   answers: {
     202: json(
       'SealJob',
-      'The job is on disk. Phase `queued` in `async` mode; `completed` in `blocking` mode, or the phase of the job when the wait ends.',
+      'The job is on disk. Phase `queued` in `async` mode; `completed` in `blocking` mode, or the phase of the job when the wait ends. A repeat in `async` mode gets the job as it is now, which may have failed.',
       {
         ...RETRY_AFTER,
         Location: header('^https?://', 'The job.'),

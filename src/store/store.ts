@@ -255,7 +255,7 @@ export interface IdempotencyEntry extends IdempotencyKey {
   /** SHA-256, hex, over the parsed fields and the document's digest. */
   fingerprint: string;
   jobId: string;
-  /** The response body that a replay returns byte for byte (for a blocking create: once the job is sealed). */
+  /** The first response body. A replay of a blocking create returns it byte for byte, once the job is sealed. */
   answer: string;
   /** In service time: the start of its retention. */
   acceptedAt: number;

@@ -105,6 +105,7 @@ t.test('each line of a batch is a create of its own', async (t) => {
     JSON.stringify(digestFields(DOCUMENT, { preserve_metadata: false })),
     Buffer.concat([Buffer.from('{"purpose":"'), Buffer.from([0xff]), Buffer.from('"}')]).toString('latin1'),
     JSON.stringify(digestFields(DOCUMENT, { mode: 'blocking' })),
+    JSON.stringify(digestFields(DOCUMENT, { idempotency_key: 'async-in-a-batch' })),
   ];
   // Through the client, so that every line of the answer is held to the description.
   const body = Buffer.from(lines.join('\n'), 'latin1');
@@ -132,6 +133,7 @@ t.test('each line of a batch is a create of its own', async (t) => {
       '11 400 unknown_parameter',
       '12 400 malformed_json',
       '13 202 completed',
+      '14 202 queued',
     ],
   );
   t.match(answers[2].error, { type: 'invalid_request_error', doc_url: '/v1/errors/malformed_json' });
@@ -140,7 +142,7 @@ t.test('each line of a batch is a create of its own', async (t) => {
   t.strictSame(receipt, served.json(), 'the receipt that is in the answer is the one');
   t.match(
     log().find(({ msg }) => msg === 'a batch was answered'),
-    { lines: 12, accepted: 4, replayed: 0, refused: 8 },
+    { lines: 13, accepted: 5, replayed: 0, refused: 8 },
   );
 
   await t.test('idempotency keys are shared with single creates by digests', async (t) => {
@@ -151,6 +153,17 @@ t.test('each line of a batch is a create of its own', async (t) => {
     t.equal(single.json<JobBody>().id, job.id);
     const [again] = await sealBatch(url, apiKey, [lines[4] ?? '']);
     t.match(again, { replayed: true, job: { id: job.id }, receipt: { job_id: job.id } });
+  });
+
+  await t.test('a repeat of an asynchronous create shows the job as it is now', async (t) => {
+    const { id } = answers.at(-1).job;
+    const read = async () => (await client.get(`/v1/jobs/${id}`)).json<JobBody>();
+    await until('it is sealed', async () => (await read()).phase === 'completed');
+    const now = await read();
+    const [again] = await sealBatch(url, apiKey, [lines.at(-1) ?? '']);
+    t.strictSame(again, { line: 1, status: 202, job: now, replayed: true });
+    const single = await post(client, digestFields(DOCUMENT), { 'Idempotency-Key': 'async-in-a-batch' });
+    t.strictSame(single.json(), now);
   });
 
   await t.test('a wrong type, query or scope refuses the whole batch', async (t) => {

@@ -49,7 +49,7 @@ t.test('a multipart and a plain body make the same request, so that repeats matc
   const first = await seal(client, '?visibility=private', document, key);
   const again = await client.seal(document, { visibility: 'private' }, key);
   t.equal(again.headers.get('Idempotent-Replayed'), 'true');
-  t.equal(again.text, first.text);
+  t.equal(again.json<JobBody>().id, first.json<JobBody>().id);
   const other = await seal(client, '?visibility=partner', document, key);
   t.equal(summaryOf(other), '409 idempotency_key_reused');
   t.equal(

@@ -6,10 +6,12 @@ import { IdempotencyKeys, readIdempotencyKey } from '../../src/http/idempotency.
 import type { IdempotencyKey } from '../../src/store/store.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Answer, Envelope, JobBody } from '../support/client.ts';
+import { until } from '../support/until.ts';
 import { slowUpload } from '../support/wire.ts';
 
 const { client, issue, partitions, store } = await openTestApp(t);
 const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
+const idOf = ({ text }: { text: string }) => (JSON.parse(text) as JobBody).id;
 const keyed = (key: string) => ({ 'Idempotency-Key': key });
 
 function requestWith(...values: string[]): IncomingMessage {
@@ -67,23 +69,42 @@ t.test('one request at a time holds a key', async (t) => {
   (await hold(key))[Symbol.dispose]();
 });
 
-t.test('a repeat gets the first answer, byte for byte', async (t) => {
+t.test('a repeat gets the job as it is now: a blocking one the first answer, byte for byte', async (t) => {
   for (const mode of ['async', 'blocking']) {
     const headers = keyed(`repeat-${mode}`);
     const fields = { mode, customer_reference: 'r' };
     const first = await client.seal(pdfOf(mode), fields, headers);
     t.equal(first.headers.get('Idempotent-Replayed'), null);
-    // As a structured string it is the same key; by now the job is completed.
+    const { id } = first.json<JobBody>();
+    const read = () => client.get(`/v1/jobs/${id}`);
+    await until('it is sealed', async () => (await read()).json<JobBody>().phase === 'completed');
+    const now = mode === 'async' ? await read() : first;
+    // As a structured string it is the same key.
     for (const key of [`repeat-${mode}`, `"repeat-${mode}"`]) {
       const again = await client.seal(pdfOf(mode), fields, keyed(key));
       t.equal(again.status, first.status);
-      t.equal(again.text, first.text);
+      t.equal(again.text, now.text);
       t.equal(again.headers.get('Idempotent-Replayed'), 'true');
       t.equal(again.headers.get('Location'), first.headers.get('Location'));
       t.equal(again.headers.get('Seal-Trace-Id'), first.headers.get('Seal-Trace-Id'));
       t.not(again.headers.get('X-Request-Id'), first.headers.get('X-Request-Id'));
     }
   }
+});
+
+t.test('a repeat of an asynchronous create says that its job failed', async (t) => {
+  const key = { clientId: 'acme-web', operation: 'createSealJob', key: 'repeat-failed' } as const;
+  const first = await client.seal(pdfOf('failed'), {}, keyed(key.key));
+  const { id } = first.json<JobBody>();
+  const record = await store.jobs.get(id);
+  const failure = { code: 'internal_error', message: 'It broke.' } as const;
+  t.intercept(store.jobs, 'get', {
+    value: async () => record && { ...record, outcome: { kind: 'failed', failure } },
+  });
+  const again = await client.seal(pdfOf('failed'), {}, keyed(key.key));
+  t.equal(again.status, 202);
+  t.match(again.json(), { id, phase: 'failed', error: { code: 'internal_error', message: 'It broke.' } });
+  t.equal(again.headers.get('Idempotent-Replayed'), 'true');
 });
 
 t.test('another request with the key is refused', async (t) => {
@@ -132,7 +153,7 @@ t.test('a repeat is refused while the first request is still being received', as
   t.ok(Number(racing.headers.get('Retry-After')) > 0);
   const accepted = await first.finish();
   const again = await client.seal(document, {}, headers);
-  t.equal(again.text, accepted.text);
+  t.equal(idOf(again), idOf(accepted));
 });
 
 t.test('repeats of an accepted request do not wait for each other', async (t) => {
@@ -141,8 +162,8 @@ t.test('repeats of an accepted request do not wait for each other', async (t) =>
   const accepted = await client.seal(document, {}, headers);
   const first = await slowUpload(client, document, headers);
   const second = await client.seal(document, {}, headers);
-  t.equal(second.text, accepted.text);
-  t.equal((await first.finish()).text, accepted.text);
+  t.equal(idOf(second), idOf(accepted));
+  t.equal(idOf(await first.finish()), idOf(accepted));
 });
 
 t.test('a client that disconnects during a request frees its key and leaves nothing', async (t) => {
