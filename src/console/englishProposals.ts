@@ -8,6 +8,11 @@ export const englishProposals = {
   ends: 'Expires',
   endsIn: (time: string) => `in ${time}`,
   happens: 'What will happen',
+  last: 'The last proposal',
+  answeredBy: 'Answered by',
+  proposal: 'Proposal',
+  result: 'Result',
+  expired: 'Nobody answered it within 24 hours. Nothing was changed.',
   'epoch.plan': (epoch: string, from: string) =>
     `Epoch ${epoch} begins at ${from}, with the configuration file as it is now.`,
   'epoch.cancel': (epoch: string, from: string) =>

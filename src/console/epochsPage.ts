@@ -2,21 +2,21 @@
 import type { PresentedEpoch } from '../ops/presentEpochs.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
-import { proposalCard } from './proposalCards.ts';
+import { lastProposalCard, proposalCard } from './proposalCards.ts';
 import type { ScreenRequest } from './screen.ts';
 import type { Sources } from './sources.ts';
 import { definitions, figure, moment, state, tableOf } from './values.ts';
 
 const words = english.care.epochs;
 
-export function epochsPage(sources: Sources, request: ScreenRequest): Html {
-  const all = sources.epochs();
+export async function epochsPage(sources: Sources, request: ScreenRequest): Promise<Html> {
+  const all = await sources.epochs();
   const shown = all.filter(({ state }) => state !== 'past');
   const past = all.length - shown.length;
   const isPlanned = shown.some(({ state }) => state === 'planned');
   const card = proposalCard(sources, request, shown);
   const waits = sources.proposals.waiting !== undefined;
-  return html`${waits && card}
+  return html`${waits ? card : lastProposalCard(sources)}
 <div class="columns">${shown.map(epochCard)}</div>
 ${!isPlanned && html`<p class="quiet">${words.nonePlanned}</p>`}
 ${!waits && card}

@@ -9,6 +9,7 @@ import { charts, errorsTable, figures, spanChoice } from './load.ts';
 import { SPANS, type Span } from './loadHistory.ts';
 import { ahead, machinery } from './machinery.ts';
 import { proposalConcerns } from './proposalCards.ts';
+import type { Proposal } from './proposals.ts';
 import { type Page, reading, type Screen, type ScreenRequest } from './screen.ts';
 import type { Sources } from './sources.ts';
 import { capitalized, folded, moment, type StateMark, sign } from './values.ts';
@@ -19,14 +20,16 @@ const words = english.now;
 const SHARED_MS = 1_000;
 
 export function nowScreen(sources: Sources): Screen {
-  const shared = new Map<Span, { at: number; page: Promise<Page> }>();
+  const shared = new Map<Span, { at: number; proposal: Proposal | undefined; page: Promise<Page> }>();
   const share = (request: ScreenRequest) => {
     const span = spanOf(request);
     const former = shared.get(span);
     const at = performance.now();
-    if (former !== undefined && at - former.at < SHARED_MS) return former.page;
+    const proposal = sources.proposals.waiting;
+    if (former?.proposal === proposal && former !== undefined && at - former.at < SHARED_MS)
+      return former.page;
     const page = nowPage(sources, span);
-    shared.set(span, { at, page });
+    shared.set(span, { at, proposal, page });
     return page;
   };
   return {
@@ -46,9 +49,7 @@ async function nowPage(
 ): Promise<Page> {
   const status = await reader.read();
   const now = clock();
-  const coming = epochs()
-    .map(({ from }) => Date.parse(from))
-    .filter((from) => from > now);
+  const coming = (await epochs()).map(({ from }) => Date.parse(from)).filter((from) => from > now);
   return {
     title: words.title,
     live: `/now?span=${span.name}`,

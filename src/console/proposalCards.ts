@@ -130,6 +130,19 @@ ${definitions([
 ${isAdministrator ? answerForm(proposal, session, isOwn) : html`<p class="quiet">${words.adminOnly}</p>`}</section>`;
 }
 
+/** Both people see the same result. */
+export function lastProposalCard({ proposals: { last } }: Pick<Sources, 'proposals'>): Html | undefined {
+  if (last === undefined) return undefined;
+  const { by, answeredBy, prepared, result } = last;
+  return html`<section class="card" id="last-proposal"><h2>${words.last}</h2>
+${definitions([
+  [words.by, named(by)],
+  [words.answeredBy, answeredBy !== undefined && named(answeredBy)],
+  [words.proposal, firstSentence(prepared)],
+  [words.result, result],
+])}</section>`;
+}
+
 /** The proposer can only withdraw it. */
 function answerForm({ id }: Proposal, session: Session, isOwn: boolean): Html {
   const refuse = (label: string) =>

@@ -52,6 +52,13 @@ export interface Proposal {
   readonly endsAt: number;
 }
 
+/** A proposal that no longer waits, and what its second person was told. */
+export interface EndedProposal extends Pick<Proposal, 'by' | 'prepared'> {
+  /** The person who approved, refused or withdrew it; absent if it expired. */
+  readonly answeredBy?: string;
+  readonly result: string;
+}
+
 interface Waiting extends Proposal {
   prepare(): Promise<Prepared>;
   timer: NodeJS.Timeout;
@@ -77,6 +84,7 @@ interface ProposalsOptions {
 export class Proposals {
   readonly #options: ProposalsOptions;
   #waiting: Waiting | undefined;
+  #last: EndedProposal | undefined;
   /** Each step is recorded before the next begins. */
   readonly #serially = oneAtATime();
 
@@ -86,6 +94,11 @@ export class Proposals {
 
   get waiting(): Proposal | undefined {
     return this.#waiting;
+  }
+
+  /** The one that ended last since the start of the process. */
+  get last(): EndedProposal | undefined {
+    return this.#last;
   }
 
   /** Throws Refusal. */
@@ -115,12 +128,20 @@ export class Proposals {
       if (isSameName(waiting.by, actor.person ?? '')) throw new Refusal(403, words.own, words.ownHow);
       this.#drop(waiting);
       const act = actBy(actor, 'console.approve', objectOf(waiting));
-      await onRecord(this.#options.store.trail, act, async () => {
+      const approved = onRecord(this.#options.store.trail, act, async () => {
         const now = await waiting.prepare().catch(refuseWith(words.nothingHow));
         if (now.sha256 !== waiting.prepared.sha256) throw new Refusal(409, words.stale, words.staleHow);
         requireSession(session);
         await now.carryOut({ ...actor, proposed_by: waiting.by }).catch(refuseWith(words.lookHow));
       });
+      const end = (result: string) => this.#end(waiting, result, actor);
+      await approved.then(
+        () => end(words.approved),
+        (error) => {
+          end(error instanceof Refusal ? `${error.message}. ${error.remedy}` : words.lookHow);
+          throw error;
+        },
+      );
     });
   }
 
@@ -131,6 +152,7 @@ export class Proposals {
       const waiting = this.#find(id);
       this.#drop(waiting);
       await this.#record('console.refuse', waiting, actor);
+      this.#end(waiting, words.refused, actor);
     });
   }
 
@@ -148,6 +170,10 @@ export class Proposals {
     this.#waiting = undefined;
   }
 
+  #end({ by, prepared }: Waiting, result: string, { person }: Partial<Actor> = {}): void {
+    this.#last = { by, prepared, result, ...(person !== undefined && { answeredBy: person }) };
+  }
+
   /** Never rejects. */
   #expire(id: string): void {
     const { onFatal } = this.#options;
@@ -156,6 +182,7 @@ export class Proposals {
       if (waiting?.id !== id) return;
       this.#drop(waiting);
       await this.#record('console.expire', waiting, actorOfProcess('daemon'));
+      this.#end(waiting, words.expired);
     }).catch(onFatal);
   }
 

@@ -24,9 +24,9 @@ export interface Sources {
   history: History;
   sessions: Pick<Sessions, 'list' | 'endOne'>;
   /** Every epoch of the log, oldest first. */
-  epochs(): readonly PresentedEpoch[];
+  epochs(): Promise<readonly PresentedEpoch[]>;
   epochActs: EpochActs;
-  proposals: Pick<Proposals, 'waiting' | 'propose' | 'approve' | 'refuse'>;
+  proposals: Pick<Proposals, 'waiting' | 'last' | 'propose' | 'approve' | 'refuse'>;
   backups: Pick<Backups, 'state' | 'ask'>;
   drills: Pick<Drills, 'takeOut' | 'putBack' | 'spare'>;
   evidence: SealedFiles;

@@ -353,7 +353,7 @@ async function openConsole(
     tls: TlsCertificates | undefined;
   },
 ): Promise<void> {
-  const { config, console, live, store, signing, epochSeal, copies, time, trust, own } = program;
+  const { config, console, live, store, epochSeal, copies, time, trust, own } = program;
   if (console === undefined) return;
   const { stateDir, environment, retention } = config;
   const { date } = time;
@@ -363,7 +363,7 @@ async function openConsole(
     ...{ environment, store },
     config: () => live.current,
     quotas: () => shown.status.storedQuotas(),
-    epochs: () => presentEpochs(signing.epochs, date()),
+    epochs: async () => presentEpochs(await store.epochs.newest(), date()),
     settings: (how) => spelledSettings(live.settings(), how),
     verifier: () => createVerifier(trust(), { judgesDates: false }),
     evidence: sealedFilesOf({ store, trust, copies, retentionMs: retention.documentMs, time }),

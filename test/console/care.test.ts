@@ -105,7 +105,7 @@ t.test('a drill without the role, the token or a valid form is refused', async (
 
 t.test('the epochs in force and to come are shown', async (t) => {
   let epochs = sampleEpochs();
-  const test = await openTestConsole(t, { epochs: () => epochs });
+  const test = await openTestConsole(t, { epochs: async () => epochs });
   const { cookie } = test.signedIn('auditor');
   const shown = async () => plain((await test.get('/care/epochs', { cookie })).text);
   t.match(await shown(), /Epoch 2 .*in force.*Until.*Epoch 3 .*planned.*One earlier epoch has ended/);

@@ -18,7 +18,7 @@ const upkeep = {
 const well = sampleStatus({}, clock.now);
 const test = await openTestConsole(t, {
   clock: () => clock.now,
-  epochs: () => sampleEpochs(clock.now).slice(1, 2),
+  epochs: async () => sampleEpochs(clock.now).slice(1, 2),
   epochActs: sampleProposal(),
   read: () => ({ ...well, upkeep: { ...well.upkeep, backup: upkeep } }),
 });

@@ -13,8 +13,10 @@ const AT = `${LATER}:00.000Z`;
 
 t.test('one administrator proposes, another approves, and both are on record', async (t) => {
   const { send, page, waiting, answer, acts, quorums, sandbox, pdfseal } = await openConsole(t);
+  t.notMatch(await page('/'), /A proposal awaits approval/);
   t.match(await send('Anna', 'propose', PLAN), { status: 303, headers: { location: '/care/epochs' } });
   t.strictSame(await quorums(), [2], 'nothing has happened');
+  t.notMatch(await page('/care/epochs'), /The last proposal/);
   const shown = await page('/care/epochs');
   t.match(
     shown,
@@ -32,7 +34,9 @@ t.test('one administrator proposes, another approves, and both are on record', a
     status: 409,
     text: /no longer awaits/,
   });
-  await until('Now says so', async () => !/A proposal awaits approval/.test(await page('/')));
+  t.notMatch(await page('/'), /A proposal awaits approval/, 'Now says so at once');
+  const result = /The last proposal.*Anna.*Bert.*Epoch 2 begins.*The change is made/s;
+  t.match(await page('/care/epochs', 'Anna'), result, 'she learns what came of it');
   const object = { proposal: id, proposed_by: 'Anna', act: 'epoch.plan', from: AT, quorum: 1 };
   const bert = { via: 'console', person: 'Bert', role: 'administrator' };
   t.match(
@@ -63,6 +67,7 @@ t.test('one administrator proposes, another approves, and both are on record', a
     actor: { person: 'Anna' },
     object: { proposed_by: 'Bert' },
   });
+  t.match(await page('/care/epochs'), /The last proposal.*is cancelled.*The proposal was refused/s);
   await send('Bert', 'propose', { act: 'cancel' });
   t.match(await answer('Anna', 'approve'), { status: 303 });
   t.strictSame(await quorums(), [2]);
@@ -125,11 +130,12 @@ t.test('a certificate and a link for the same name count as one person', async (
 });
 
 t.test('a proposal that would now do something else is not carried out', async (t) => {
-  const { send, answer, acts, quorums, configure, pdfseal } = await openConsole(t);
+  const { send, answer, page, acts, quorums, configure, pdfseal } = await openConsole(t);
   const stale = { status: 409, text: /out of date.*Nothing was changed/s };
   await send('Anna', 'propose', PLAN);
   configure('quorum = 1', 'quorum = 3');
   t.match(await answer('Bert', 'approve'), stale, 'the configuration says another quorum');
+  t.match(await page('/care/epochs', 'Anna'), /The last proposal.*Bert.*out of date/s, 'both are told');
   t.strictSame(await quorums(), [2]);
   t.match((await acts()).slice(-2), [
     { act: 'console.approve', outcome: 'begun' },
@@ -221,6 +227,7 @@ t.test('a proposal approved twice at once takes effect once, and an old one expi
   await until('it has ended', async () => (await brief.acts()).at(-1)?.act === 'console.expire');
   t.match((await brief.acts()).at(-1), { actor: { via: 'daemon' }, object: { proposed_by: 'Anna' } });
   t.equal(await brief.waiting(), 'none');
+  t.match(await brief.page('/care/epochs'), /The last proposal.*Nobody answered it within 24 hours/s);
   t.strictSame(await brief.quorums(), [2]);
 });
 

@@ -44,7 +44,7 @@ export async function openLog(t: Test) {
 export async function openConsole(t: Test, options: Partial<ConsoleOptions> = {}) {
   const log = await openLog(t);
   const { store, epochActs } = log;
-  const epochs = () => sampleEpochs().slice(1, 2);
+  const epochs = async () => sampleEpochs().slice(1, 2);
   const test = await openTestConsole(t, { store, epochActs, epochs, ...options });
   return { ...log, ...people(test), test };
 }

@@ -163,7 +163,7 @@ export async function openTestConsole(
     verifier: () => undefined,
     evidence: evidenceIn(store),
     givesSealedPdfs: false,
-    epochs: () => sampleEpochs(),
+    epochs: async () => sampleEpochs(),
     config: () =>
       ({
         file: 'test.toml',

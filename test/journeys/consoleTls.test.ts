@@ -54,9 +54,9 @@ client_ca_file = "${authority.certificateFile}"\nclient_crl_file = "${crl}"\n${p
   const proposal = /name="proposal" value="([^"]+)"/.exec(text)?.[1] ?? '';
   t.match(await first.post('/care/epochs/approve', { proposal, sure: 'yes' }), { status: 403 });
   t.match(await second.post('/care/epochs/approve', { proposal, sure: 'yes' }), { status: 303 });
-  await until('the daemon has seen the plan', async () =>
-    /Epoch 2.*>planned</s.test((await second.get('/care/epochs')).text),
-  );
+  const result = (await second.get('/care/epochs')).text;
+  t.match(result, /The change is made.*Epoch 2.*>planned</s, 'what he sees is what he is told');
+  t.match((await first.get('/care/epochs')).text, /Proposed by.*anna.*bert.*The change is made.*>planned</s);
   const config = ['--config', sandbox.configFile];
   const listed = await sandbox.pdfseal(['audit', 'list', '--act', 'epoch', ...config]);
   t.match(listed.stdout, /epoch\.plan +done +console bert \(administrator\), proposed by anna/);

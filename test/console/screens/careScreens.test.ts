@@ -60,7 +60,7 @@ t.test('hostile names are shown safely on every screen', async (t) => {
         partitions: { ...well.partitions, members },
         config: { ...well.config, file: HOSTILE, pending: [HOSTILE] },
       }) as AdminStatus,
-    epochs: () => [{ ...epoch, state: 'in force', keys }] as ReturnType<typeof sampleEpochs>,
+    epochs: async () => [{ ...epoch, state: 'in force', keys }] as ReturnType<typeof sampleEpochs>,
     settings: () => [odd, ...many] as ShownSetting[],
   });
   const page = await test.browse(t);
