@@ -25,7 +25,7 @@ class Receiver(BaseHTTPRequestHandler):
         genuine = is_genuine(self.headers, body)
         if genuine and self.headers["webhook-id"] not in handled:
             event = json.loads(body)
-            print(event["type"], event["data"]["id"], event["data"].get("customer_reference"), flush=True)
+            print(event["type"], event["data"].get("id"), event["data"].get("customer_reference"), flush=True)
             handled.add(self.headers["webhook-id"])
         self.send_response(204 if genuine else 401)
         self.end_headers()

@@ -36,6 +36,12 @@ const LANGUAGES: Language[] = [
   },
 ];
 
+/** How the messages of an endpoint did. */
+interface Tally {
+  delivered: number;
+  failed_attempts: number;
+}
+
 const sandbox = await openSandbox({ stamped: true, tables: { webhooks: 'allow = ["127.0.0.0/8"]' } });
 t.teardown(() => sandbox.close());
 await sandbox.start();
@@ -161,6 +167,14 @@ for (const language of LANGUAGES) {
         () => false,
       ),
     );
+    const tested = await client.request('POST', `/v1/webhook-endpoints/${id}/test`);
+    t.match(tested, { status: 202 });
+    await until('the test is told, and answered with success', async () => {
+      const shown = await client.get(`/v1/webhook-endpoints/${id}`);
+      const { delivered, failed_attempts: failed } = shown.json<{ deliveries: Tally }>().deliveries;
+      if (failed > 0) throw new Error('it crashed, or refused the test');
+      return said.includes('webhook.test') && delivered === 1;
+    });
     const job = await client.seal(Buffer.from(`%PDF-1.4\n% ${id}\n%%EOF\n`), {}, { 'Idempotency-Key': id });
     await until('the event is told', () => said.includes(job.json<{ id: string }>().id));
     await client.request('DELETE', `/v1/webhook-endpoints/${id}`);
@@ -214,4 +228,29 @@ t.test('a shell script verifies a stored webhook', async (t) => {
     }),
     1,
   );
+});
+
+t.test('the verification with a library accepts a test and a job, and nothing that is altered', async (t) => {
+  const [sample = ''] = blocksUnder(pageAt('docs/webhooks.md'), 'Receive webhooks', 'js');
+  const secret = newSecret();
+  const verify = (body: string, sent: string) => {
+    const headers = signatureHeaders({
+      webhookId: 'msg_x',
+      sentAt: Date.now(),
+      body: Buffer.from(sent),
+      secrets: [secret],
+    });
+    const given = `const [body, headers] = ${JSON.stringify([body, headers])};\n`;
+    const dir = t.testdir({ 'verify.mjs': `${given}${sample}console.log(event.type);\n` });
+    const { status, stdout } = spawnSync(process.execPath, [join(dir, 'verify.mjs')], {
+      env: { SEAL_WEBHOOK_SECRET: secret },
+      encoding: 'utf8',
+    });
+    return [status, stdout];
+  };
+  for (const type of ['webhook.test', 'job.completed']) {
+    const body = JSON.stringify({ type, data: {} });
+    t.strictSame(verify(body, body), [0, `${type}\n`]);
+    t.strictSame(verify(`${body} `, body), [1, '']);
+  }
 });
