@@ -20,6 +20,9 @@ const OPTIONAL: readonly Role[] = ['record'];
 /** The range in which the PDF header must begin for the service to accept the file. */
 const MARK_WITHIN_BYTES = 1024;
 
+/** As `pdfseal submit` and the manual name receipts. */
+const RECEIPT_NAME = /\.(?:receipt\.json|bundle\.json|tlog-proof)$/i;
+
 /** A file that was added, and the role chosen for it, if any. */
 export interface Given {
   file: File;
@@ -67,6 +70,8 @@ export async function readContent(file: File): Promise<Content> {
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
   if (isTlogProof(text)) roles.push('receipt');
   roles.push(...rolesOfJson(text));
+  // If nothing is left of a damaged file but its name, that says what it was.
+  if (roles.length === 0 && RECEIPT_NAME.test(file.name)) roles.push('receipt');
   return { ...read, text };
 }
 
@@ -94,8 +99,11 @@ export async function assignRoles(given: readonly Given[], words: Words): Promis
   const count = (role: Role) => parts.filter((part) => part.role === role).length;
   const { records, faults: ofRecords } = assignRecords(parts, words);
   faults.push(...ofRecords);
-  // A document may hold its receipt.
-  const isOptional = (role: Role) => OPTIONAL.includes(role) || (role === 'receipt' && count('document') > 0);
+  // A document may hold its receipt, and a receipt alone can be checked but for its document.
+  const isOptional = (role: Role) =>
+    OPTIONAL.includes(role) ||
+    (role === 'receipt' && count('document') > 0) ||
+    (role === 'document' && count('receipt') > 0);
   const missing = ROLES.filter((role) => count(role) === 0 && !isOptional(role));
   return { parts, records, faults, missing };
 }
@@ -165,11 +173,22 @@ function isRecord(bytes: Uint8Array): boolean {
 /** Lenient, so that anything that the verifier might accept is recognised: the verifier itself is strict. */
 function rolesOfJson(text: string): Role[] {
   const value = parseJson(text);
+  if (value === undefined) return rolesOfRemains(text);
   if (typeof value !== 'object' || value === null) return [];
   const roles: Role[] = [];
-  if ('receipt_sha512' in value || isBundle(value)) roles.push('receipt');
+  const isReceipt = 'receipt_sha512' in value || ('manifest' in value && 'evidence' in value);
+  if (isReceipt || isBundle(value)) roles.push('receipt');
   if ('schema' in value && typeof value.schema === 'string' && value.schema.startsWith('pdfseal-trust/'))
     roles.push('trust');
+  return roles;
+}
+
+/** Of a JSON object that was cut off or damaged. */
+function rolesOfRemains(text: string): Role[] {
+  if (!/^[ \t\r\n]*\{/.test(text) || text.includes('%PDF-')) return [];
+  const roles: Role[] = [];
+  if (/"receipt_sha512"|"pdfseal-bundle\//.test(text)) roles.push('receipt');
+  if (text.includes('"pdfseal-trust/')) roles.push('trust');
   return roles;
 }
 

@@ -119,6 +119,33 @@ t.test('a file whose name or chosen role contradicts its content is refused', as
   t.strictSame((await assign(['x.ers', 'broken', 'record'])).faults, []);
 });
 
+t.test('what is left of a receipt or a trust file is taken for one', async (t) => {
+  for (const [name, content, role] of [
+    ['x', '{"job_id": "job_1", "receipt_sha512": "00", "evid', 'receipt'],
+    ['x', '{"schema": "pdfseal-bundle/1", "rec', 'receipt'],
+    ['x', '{"job_id": "job_1", "manifest": {}, "evidence": {}}', 'receipt'],
+    ['invoice.pdf.receipt.json', '\0\0\0', 'receipt'],
+    ['invoice.pdf.BUNDLE.json', 'x', 'receipt'],
+    ['invoice.pdf.tlog-proof', 'x', 'receipt'],
+    ['x', '{"schema": "pdfseal-trust/1", "logs', 'trust'],
+    ['x', '{"schema": "pdfseal-audit/1", "a', 'document'],
+    ['letter', 'The receipt_sha512 is a member of receipts.', 'document'],
+  ] as const)
+    t.match(await assign([name, content]), { roles: [`${name}: ${role}`], faults: [] }, content);
+  const both = '{"receipt_sha512": "00", "schema": "pdfseal-trust/1"';
+  t.strictSame((await assign(['x', both])).faults, ['“x” can be read as a receipt and as a trust file']);
+  const pdf = '%PDF-1.7 {"receipt_sha512": "00", "schema": "pdfseal-trust/1"';
+  t.match(await assign(['x.pdf', pdf]), { roles: ['x.pdf: document'], faults: [] }, 'in a PDF it is text');
+  const named = await assign(['x.receipt.json', PDF]);
+  t.strictSame(named.faults, ['“x.receipt.json” is named as JSON, but is a PDF']);
+});
+
+t.test('a receipt and a trust file are enough to check what can be checked', async (t) => {
+  t.strictSame((await assign(['b', RECEIPT], ['c', TRUST])).missing, []);
+  t.strictSame((await assign(['b', RECEIPT])).missing, ['trust']);
+  t.strictSame((await assign(['c', TRUST])).missing, ['document', 'receipt']);
+});
+
 t.test('an evidence record is recognized by its first octets, and is optional', async (t) => {
   const record = (...octets: number[]) => new Uint8Array(octets);
   const rest = [0x02, 0x01, 0x01, 0x30, 0x00];
