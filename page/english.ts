@@ -1,5 +1,5 @@
 /** Every text of the page, in English; those about checks and verdicts are in `englishVerdicts.ts`. */
-import { BAD, CHECKS, UNKNOWN } from './englishVerdicts.ts';
+import { BAD, CHECK_NAMES, CHECKS, UNKNOWN } from './englishVerdicts.ts';
 import type { Text } from './text.ts';
 
 /** The name of a role with its article. */
@@ -172,6 +172,7 @@ export const english = {
   },
   checks: {
     title: 'Checks',
+    names: CHECK_NAMES,
     outcomes: { passed: 'Passed', failed: 'Failed', unknown: 'Not determined', not_shown: 'Not shown' },
     words: CHECKS,
     copy: 'The document is, byte for byte, the copy without metadata that this receipt describes.',
@@ -211,6 +212,15 @@ export const english = {
     same: 'They match.',
     different: 'They differ. Do not rely on this verdict: ask the administrator of the log.',
     partial: 'A SHA-256 has 64 characters, from 0 to 9 and a to f.',
+    isOther: {
+      lead: 'This is not the trust file whose SHA-256 you typed.',
+      remedy:
+        'Ask the administrator of the log for the trust file, through a channel that you trust. Nothing that is checked with this one counts.',
+    },
+    isIncomplete: {
+      lead: 'The SHA-256 that you typed is not complete.',
+      remedy: 'Type all 64 characters, or empty the field.',
+    },
     logs: 'Logs, epochs and time-stamp authorities',
     from: 'From',
     until: 'Until',

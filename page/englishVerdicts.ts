@@ -11,6 +11,26 @@ interface CheckWords {
   not_shown?: string;
 }
 
+export const CHECK_NAMES: Record<CheckName, string> = {
+  trust: 'Trust file',
+  seal: 'Sealed PDF',
+  receipt: 'Receipt',
+  bundle: 'Bundle',
+  proof: 'Proof',
+  document: 'Document',
+  manifest: 'Statement',
+  leaf: 'Place in the log',
+  checkpoint: 'Log',
+  quorum: 'Signatures',
+  'time-stamp': 'Time',
+  epoch: 'Keys',
+  times: 'Order of the dates',
+  revocation: 'Certificate of the time-stamp',
+  renewal: 'Renewal of the time-stamp',
+  witnesses: 'Witnesses',
+  'evidence-record': 'Evidence record',
+};
+
 export const CHECKS: Record<CheckName, CheckWords> = {
   trust: {
     passed: 'The trust file can be read.',
@@ -48,9 +68,9 @@ export const CHECKS: Record<CheckName, CheckWords> = {
     unknown: 'The statement cannot be checked.',
   },
   leaf: {
-    passed: 'The statement is in the checkpoint of the receipt.',
-    failed: 'The receipt does not show that the statement is in its checkpoint.',
-    unknown: 'Whether the statement is in the checkpoint cannot be determined.',
+    passed: 'The statement is in the log, in the state that the receipt shows.',
+    failed: 'The receipt does not show that the statement is in the log.',
+    unknown: 'Whether the statement is in the log cannot be determined.',
   },
   checkpoint: {
     passed: 'The receipt names a log of the trust file.',
@@ -93,7 +113,7 @@ export const CHECKS: Record<CheckName, CheckWords> = {
     not_shown: 'The receipt does not show which witnesses have cosigned the log.',
   },
   'evidence-record': {
-    passed: 'The evidence record proves today that the checkpoint in the receipt existed then.',
+    passed: 'The evidence record proves today that the state of the log in the receipt existed then.',
     failed: 'The evidence record does not prove this receipt.',
     unknown: 'The evidence record cannot be judged.',
     not_shown:
@@ -102,7 +122,7 @@ export const CHECKS: Record<CheckName, CheckWords> = {
 };
 
 /** The meaning of a failed or undecided check, or of a fault of an evidence record: the headline, and the remedy. */
-interface Trouble {
+export interface Trouble {
   lead: string;
   remedy: string;
 }

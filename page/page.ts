@@ -1,8 +1,8 @@
 import './withoutEval.ts';
 import { takeDropped, unfoldOnPaper } from './browser.ts';
-import { type Child, digest, element, fill, find, sentence, sign, value, wideSection } from './dom.ts';
+import { type Child, digest, element, fill, find, sentence, value, wideSection } from './dom.ts';
 import { judgeAll } from './judge.ts';
-import { bothTimes, detailsOf, headline, type Result, verdictOf } from './resultView.ts';
+import { bothTimes, detailsOf, headline, type Result, storyOf } from './resultView.ts';
 import {
   type Assignment,
   assignRoles,
@@ -13,7 +13,8 @@ import {
   readContent,
   SINGLE,
 } from './roles.ts';
-import { outcomeOf, overviewOf, tableOf } from './severalView.ts';
+import { outcomeOf, storyOfAll, tableOf } from './severalView.ts';
+import type { Story } from './story.ts';
 import { quoteName } from './text.ts';
 import { trustOf } from './trustView.ts';
 import { formatCount, wordsFor } from './words.ts';
@@ -76,7 +77,7 @@ async function judge(): Promise<void> {
   const isOld = () => current !== generation;
   const files = [...given];
   showFiles(files);
-  show('reading');
+  show('reading', '');
   showWork(words.reading);
   try {
     const assignment = await assignRoles(files, words);
@@ -91,8 +92,7 @@ async function judge(): Promise<void> {
       if (results) showResults(results, parts);
     }
   } catch (error) {
-    if (!isOld())
-      show('unknown', sign('unknown'), element('p', { class: 'lead' }, words.failed(String(error))));
+    if (!isOld()) showVerdict('unknown', { lead: [words.failed(String(error))], more: [] });
   }
 }
 
@@ -111,11 +111,15 @@ async function judgeParts(assignment: Assignment, isOld: () => boolean): Promise
 function showResults(results: readonly Result[], parts: readonly Part[]): void {
   const [only, second] = results;
   const isSingle = only !== undefined && second === undefined;
-  if (isSingle) show(only.verdict.outcome, ...verdictOf(only, words));
-  else show(outcomeOf(results), ...overviewOf(results, words));
-  const trust = parts.find(({ role }) => role === 'trust');
   const details = isSingle ? detailsOf(only, words) : [tableOf(results, words)];
-  fill(report, ...details, trust && trustOf(trust, words), protocol());
+  const trust = parts.find(({ role }) => role === 'trust');
+  show('', '');
+  const onDoubt = (doubt: Story | undefined) => {
+    const story = isSingle ? storyOf(only, words) : storyOfAll(results, words);
+    showVerdict(doubt ? 'unknown' : outcomeOf(results), doubt ?? story);
+    for (const one of details) if (one instanceof HTMLElement) one.hidden = doubt !== undefined;
+  };
+  fill(report, ...details, trust && trustOf(trust, words, onDoubt), protocol());
   report.hidden = false;
   outcome.scrollIntoView({ block: 'nearest' });
 }
@@ -127,7 +131,7 @@ function protocol(): HTMLElement {
   button.addEventListener('click', () => print());
   return wideSection(
     names.title,
-    element('p', {}, `${names.checked}: `, ...bothTimes(Date.now(), words), ` ${names.clock}`),
+    element('p', {}, `${names.checked}: `, bothTimes(Date.now(), words), ` ${names.clock}`),
     element('p', {}, `${names.program}: ${version()}`),
     button,
   );
@@ -136,12 +140,22 @@ function protocol(): HTMLElement {
 function showMissing(missing: readonly Role[]): void {
   const names = missing.map((role) => words.roles[role]).join(', ');
   const text = words.missing[missing.length === 1 ? 'one' : 'several'](names);
-  show('waiting', element('p', { class: 'lead' }, given.length === 0 ? `${words.nothingYet} ${text}` : text));
+  const isEmpty = given.length === 0;
+  const hint = (role: Role) =>
+    element('li', {}, element('b', {}, words.slots[role].name), `: ${words.slots[role].hint}`);
+  const box = element(
+    'div',
+    { class: 'said' },
+    element('p', { class: 'lead' }, isEmpty ? `${words.nothingYet} ${text}` : text),
+    // Without files, each slot says it.
+    isEmpty ? undefined : element('ul', {}, ...missing.map(hint)),
+  );
+  show('waiting', '', box);
 }
 
 function showFaults(faults: string[]): void {
   const story = { lead: [words.refused], more: [], remedy: words.refusedRemedy };
-  show('refused', ...headline('unknown', words.outcomes.unknown, story, words));
+  show('refused', words.outcomes.unknown, ...headline('unknown', words.outcomes.unknown, story, words, 'h1'));
   faultList.replaceChildren(...faults.map((fault) => element('li', {}, fault)));
   faultList.hidden = false;
 }
@@ -190,12 +204,26 @@ function showWork(text: string, done?: number, all = 0): void {
   else bar.value = done / all;
 }
 
-/** Replaces everything shown. */
-function show(state: string, ...children: Child[]): void {
+/** Replaces the verdict, and nothing below it. */
+function showVerdict(verdict: Result['verdict']['outcome'], story: Story): void {
+  const label = words.outcomes[verdict];
+  showOutcome(verdict, label, ...headline(verdict, label, story, words, 'h1'));
+}
+
+/** A verdict is the heading of the page; without one, its name is. `verdict`: its label, or empty. */
+function showOutcome(state: string, verdict: string, ...children: Child[]): void {
   outcome.className = state;
   fill(outcome, ...children);
   outcome.hidden = children.length === 0;
+  find('#intro', HTMLElement).hidden = verdict !== '';
+  document.title = verdict === '' ? words.title : `${verdict} – ${words.title}`;
+  find('#title', HTMLElement).replaceWith(element(verdict === '' ? 'h1' : 'p', { id: 'title' }, words.title));
   work.hidden = true;
+}
+
+/** Replaces everything shown. */
+function show(state: string, verdict: string, ...children: Child[]): void {
+  showOutcome(state, verdict, ...children);
   report.hidden = true;
   report.replaceChildren();
   faultList.hidden = true;
@@ -204,8 +232,6 @@ function show(state: string, ...children: Child[]): void {
 
 function showTexts(): void {
   document.documentElement.lang = words.locale;
-  document.title = words.title;
-  find('h1', HTMLElement).textContent = words.title;
   find('#intro', HTMLElement).textContent = words.intro;
   again.textContent = words.startAgain;
   list.setAttribute('aria-label', words.chosen);

@@ -16,7 +16,7 @@ import {
 } from './dom.ts';
 import type { Digests } from './hashing.ts';
 import type { Part } from './roles.ts';
-import { type Check, type Story, tell, tellCheck } from './story.ts';
+import { type Check, type Story, tell, tellCheck, tellReceipt } from './story.ts';
 import { visible } from './text.ts';
 import { formatCount, localTime, utcTime, type Words } from './words.ts';
 
@@ -40,22 +40,24 @@ type Evidence = NonNullable<Verdict['evidence']>;
 
 const SIGNS = { passed: 'good', failed: 'bad', unknown: 'unknown', not_shown: 'unknown' } as const;
 
-/** The verdict in large letters, with its sentences and the remedy. */
-export function verdictOf(result: Result, words: Words): Child[] {
-  const { outcome } = result.verdict;
-  return headline(outcome, words.outcomes[outcome], tell(result.verdict, result.proven, words), words);
+/** What is said of a result: without its document, as much as the receipt proves on its own. */
+export function storyOf({ document, verdict, proven }: Result, words: Words): Story {
+  const alone = document === undefined ? tellReceipt(verdict, proven, words) : undefined;
+  return alone ?? tell(verdict, proven, words);
 }
 
+/** A verdict with its sentences and the remedy. `tag`: of the label, which is the heading if the whole page is about this verdict. */
 export function headline(
   outcome: Verdict['outcome'],
   label: string,
   { lead, more, remedy }: Story,
   words: Words,
+  tag: 'h1' | 'p' = 'p',
 ): Child[] {
   const box = element(
     'div',
     { class: 'said' },
-    element('p', { class: 'label' }, label),
+    element(tag, { class: 'label' }, label),
     element('p', { class: 'lead' }, sentence(lead)),
     ...more.map((text) => element('p', {}, sentence(text))),
     remedy === undefined
@@ -82,14 +84,16 @@ export function detailsOf(result: Result, words: Words): Child[] {
   ];
 }
 
-/** In UTC, and in local time. */
-export function bothTimes(at: number, words: Words): Child[] {
+/** In UTC, and in local time, on one line if there is room. */
+export function bothTimes(at: number, words: Words): HTMLElement {
   const iso = new Date(at).toISOString();
   const local = localTime(at, words);
-  return [
+  return element(
+    'span',
+    {},
     element('time', { datetime: iso }, utcTime(at, words)),
-    local === undefined ? undefined : element('span', { class: 'quiet' }, local),
-  ];
+    ...(local === undefined ? [] : [' ', element('span', { class: 'quiet' }, local)]),
+  );
 }
 
 function statementOf({ statement, origin, time, ...rest }: Proven, words: Words): Child[] {
@@ -99,15 +103,15 @@ function statementOf({ statement, origin, time, ...rest }: Proven, words: Words)
     key === undefined ? undefined : Object.hasOwn(table, key) ? table[key] : value(key);
   const optional = (text: string | undefined) => (text === undefined ? undefined : value(text));
   const size = (bytes: number) => words.bytes(formatCount(bytes, words));
-  const times = (text: string | undefined): Child[] => {
+  const times = (text: string | undefined): Child => {
     const at = Date.parse(text ?? '');
-    return Number.isNaN(at) ? [] : bothTimes(at, words);
+    return Number.isNaN(at) ? undefined : bothTimes(at, words);
   };
   return [
     element('p', { class: 'quiet' }, names.note),
     definitions([
       [names.sealedAt, time ? times(statement.sealedAt) : names.unproven],
-      [names.acceptedAt, time ? times(statement.acceptedAt) : []],
+      [names.acceptedAt, time && times(statement.acceptedAt)],
       [names.log, value(origin)],
       [names.environment, value(statement.environment.replace(/^env_/, ''))],
       [names.reference, optional(statement.reference)],
@@ -157,7 +161,7 @@ export function checksOf({ verdict, proven }: Result, words: Words): HTMLElement
     return element(
       'li',
       { class: 'check', 'data-check': name, 'data-outcome': outcome, 'data-code': code },
-      folded(outcome, said, detailLine(name, check.detail), words),
+      folded(outcome, said, detailLine(words.checks.names[name], check.detail), words),
     );
   };
   return element('ul', { class: 'checks' }, ...verdict.checks.map(item));
@@ -170,9 +174,9 @@ function renewalsOf({ lines, holdsUntil }: Evidence, words: Words): Child[] {
     const isProven = outcome === 'passed' && time !== undefined;
     const plain = names.lines[kind](names.digests[digest ?? ''] ?? '');
     const said = isProven
-      ? [...bothTimes(Date.parse(time), words), ` – ${plain} (`, value(authority ?? ''), ')']
+      ? [bothTimes(Date.parse(time), words), ` – ${plain} (`, value(authority ?? ''), ')']
       : [names.notProven];
-    const line = detailLine(kind, detail);
+    const line = detailLine(names.title, detail);
     return element('li', {}, folded(outcome, element('span', {}, ...said), line, words));
   };
   const end = holdsUntil === undefined ? undefined : utcTime(Date.parse(holdsUntil), words);
@@ -196,7 +200,7 @@ function folded(outcome: Check['outcome'], said: Node, found: Node, words: Words
 }
 
 function detailLine(name: string, detail: string): HTMLElement {
-  return element('p', { class: 'detail' }, element('code', {}, name), ' ', value(detail));
+  return element('p', { class: 'detail' }, element('b', {}, name), ': ', value(detail));
 }
 
 function filesOf(result: Result, words: Words): HTMLElement {

@@ -1,7 +1,7 @@
 /** Shows several receipts in a table, and documents without one, so that they do not look as if they were verified. Each row can be opened to show all details. */
 import type { Verdict } from 'pdfseald/verify';
-import { bodyRow, type Child, element, headRow, sign, value, wideSection } from './dom.ts';
-import { detailsOf, headline, type Result, verdictOf } from './resultView.ts';
+import { bodyRow, element, headRow, sign, value, wideSection } from './dom.ts';
+import { detailsOf, headline, type Result, storyOf } from './resultView.ts';
 import { type Story, sealedAt } from './story.ts';
 import { quoteName, shorten } from './text.ts';
 import { utcTime, type Words } from './words.ts';
@@ -9,11 +9,6 @@ import { utcTime, type Words } from './words.ts';
 export function outcomeOf(results: readonly Result[]): Verdict['outcome'] {
   const outcomes = results.map(({ verdict }) => verdict.outcome);
   return outcomes.includes('bad') ? 'bad' : outcomes.includes('unknown') ? 'unknown' : 'good';
-}
-
-export function overviewOf(results: readonly Result[], words: Words): Child[] {
-  const outcome = outcomeOf(results);
-  return headline(outcome, words.outcomes[outcome], storyOf(results, words), words);
 }
 
 export function tableOf(results: readonly Result[], words: Words): HTMLElement {
@@ -37,7 +32,7 @@ export function tableOf(results: readonly Result[], words: Words): HTMLElement {
   return wideSection(names.title, table);
 }
 
-function storyOf(results: readonly Result[], { several: names }: Words): Story {
+export function storyOfAll(results: readonly Result[], { several: names }: Words): Story {
   const count = (outcome: Verdict['outcome']) =>
     results.filter(({ verdict }) => verdict.outcome === outcome).length;
   const all = results.length;
@@ -68,7 +63,11 @@ function rowsOf(result: Result, id: string, columns: readonly string[], words: W
   const cell = element(
     'td',
     { colspan: String(columns.length) },
-    element('div', { class: 'verdict' }, ...verdictOf(result, words)),
+    element(
+      'div',
+      { class: 'verdict' },
+      ...headline(verdict.outcome, words.outcomes[verdict.outcome], storyOf(result, words), words),
+    ),
     element('div', { class: 'report' }, ...detailsOf(result, words)),
   );
   const details = element('tr', { id, class: 'details', hidden: true }, cell);

@@ -9,13 +9,20 @@ import {
   type TrustFile,
 } from '../dist/manifest/trustFile.js';
 import { type Child, digest, element, table, value, wideSection } from './dom.ts';
+import type { Trouble } from './englishVerdicts.ts';
 import type { Part } from './roles.ts';
+import type { Story } from './story.ts';
 import { utcTime, type Words } from './words.ts';
 
 /** The digest that was handed over, as typed: it is kept when the verdict changes. */
 let expected = '';
 
-export function trustOf({ file, text = '', sha256 = '' }: Part, words: Words): HTMLElement {
+/** `onDoubt` is called at once and after each change: with the reason to doubt every verdict under this file, if there is one. */
+export function trustOf(
+  { file, text = '', sha256 = '' }: Part,
+  words: Words,
+  onDoubt: (doubt: Story | undefined) => void,
+): HTMLElement {
   const { trust: names } = words;
   const trust = readTrust(text);
   return wideSection(
@@ -23,13 +30,17 @@ export function trustOf({ file, text = '', sha256 = '' }: Part, words: Words): H
     element('p', {}, value(file.name)),
     element('p', { id: 'trust' }, 'SHA-256 ', digest(sha256)),
     element('p', {}, `${names.worth} ${names.compare}`),
-    comparison(sha256, words),
+    comparison(sha256, words, onDoubt),
     trust && contents(trust, words),
   );
 }
 
 /** Reports whether a digest that the reader has from another source is that of the file. */
-function comparison(sha256: string, { trust: names }: Words): HTMLElement {
+function comparison(
+  sha256: string,
+  { trust: names }: Words,
+  onDoubt: (doubt: Story | undefined) => void,
+): HTMLElement {
   const input = element('input', {
     id: 'expected',
     type: 'text',
@@ -39,6 +50,7 @@ function comparison(sha256: string, { trust: names }: Words): HTMLElement {
     'aria-describedby': 'compared',
   });
   const answer = element('p', { id: 'compared', role: 'status' });
+  const doubts: Record<string, Trouble> = { different: names.isOther, partial: names.isIncomplete };
   const compare = () => {
     // As it may have been copied: with its name before it, or in groups.
     const hex = input.value
@@ -50,6 +62,8 @@ function comparison(sha256: string, { trust: names }: Words): HTMLElement {
     answer.className = kind;
     answer.textContent = kind === '' ? '' : names[kind];
     expected = input.value;
+    const doubt = doubts[kind];
+    onDoubt(doubt && { lead: [doubt.lead], more: [], remedy: doubt.remedy });
   };
   input.value = expected;
   input.addEventListener('input', compare);

@@ -6,9 +6,9 @@ import { verifyReceiptText } from 'pdfseald/verify';
 import { claimedDigests, provenBy } from '../../dist/prove/verify/proven.js';
 import { unfoldOnPaper } from '../browser.ts';
 import { element, fill, find, section, sign, value } from '../dom.ts';
-import { checksOf, headline, type Result, signersOf, verdictOf } from '../resultView.ts';
+import { checksOf, headline, type Result, signersOf, storyOf } from '../resultView.ts';
 import type { Part, Role } from '../roles.ts';
-import { tellReceipt } from '../story.ts';
+import { type Story, tellReceipt } from '../story.ts';
 import { trustOf } from '../trustView.ts';
 import { wordsFor } from '../words.ts';
 import { type Hashed, takeFiles } from './fileDrop.ts';
@@ -65,17 +65,22 @@ function show(receiptText: string, trustText: string, hashed: Hashed | undefined
   };
   // Without its document a verdict is never good, although nothing is wrong.
   const alone = hashed === undefined ? tellReceipt(verdict, proven, words) : undefined;
-  const said = alone ? headline('good', words.receiptOnly.label, alone, words) : verdictOf(result, words);
-  verdictBox.className = `health ${alone ? 'plain' : TONES[verdict.outcome]}`;
   const name =
     hashed && element('p', { class: 'small' }, `${words.slots.document.name}: `, value(hashed.name));
-  fill(verdictBox, element('div', { class: 'verdict' }, ...said), name);
   const checks = section(words.checks.title, checksOf(result, words));
   const signers = proven && section(words.signers.title, ...signersOf(proven, words));
-  report.replaceChildren(
-    element('div', { class: 'columns' }, signers, checks),
-    trustOf(partOf('trust', trustText), words),
-  );
+  const details = element('div', { class: 'columns' }, signers, checks);
+  const onDoubt = (doubt: Story | undefined) => {
+    const outcome = doubt ? 'unknown' : verdict.outcome;
+    const isPlain = alone !== undefined && doubt === undefined;
+    const said = isPlain
+      ? headline('good', words.receiptOnly.label, alone, words)
+      : headline(outcome, words.outcomes[outcome], doubt ?? storyOf(result, words), words);
+    verdictBox.className = `health ${isPlain ? 'plain' : TONES[outcome]}`;
+    fill(verdictBox, element('div', { class: 'verdict' }, ...said), name);
+    details.hidden = doubt !== undefined;
+  };
+  report.replaceChildren(details, trustOf(partOf('trust', trustText), words, onDoubt));
 }
 
 /** The finding about a PDF that holds its receipt is about that receipt, which need not be the one of this page. */

@@ -107,6 +107,11 @@ export class BrowserPage {
     await this.#send('Emulation.setEmulatedMedia', { features });
   }
 
+  /** As on a computer in that time zone (IANA). */
+  async inTimeZone(timezoneId: string): Promise<void> {
+    await this.#send('Emulation.setTimezoneOverride', { timezoneId });
+  }
+
   /** Drops files, or folders, on the page, as a person would. */
   async drop(...files: string[]): Promise<void> {
     const data = { items: [], files, dragOperationsMask: 1 };

@@ -9,6 +9,7 @@ import { pathToFileURL } from 'node:url';
 import t from 'tap';
 import { bundle, hashOfSource } from '../../page/build.ts';
 import { english } from '../../page/english.ts';
+import type { Role } from '../../page/roles.ts';
 import { tell } from '../../page/story.ts';
 import { plainText, quoteName, visible } from '../../page/text.ts';
 import type { Content } from '../../src/job/job.ts';
@@ -91,6 +92,7 @@ function withEvidence(change: Partial<Receipt['evidence']>): string {
 const SETTLED = `!['', 'reading'].includes(document.querySelector('#outcome').className)`;
 
 const RESULT = `({
+  heading: document.querySelector('h1').textContent,
   outcome: document.querySelector('#outcome').className,
   lead: document.querySelector('#outcome .lead')?.textContent ?? '',
   trust: document.querySelector('#trust')?.textContent ?? '',
@@ -100,6 +102,7 @@ const RESULT = `({
 })`;
 
 interface Shown {
+  heading: string;
   outcome: string;
   lead: string;
   trust: string;
@@ -113,7 +116,15 @@ const sha256Of = (text: string) => createHash('sha256').update(text).digest('hex
 function shownFor(verdict: Verdict, receiptText: string, trustText = trust): Shown {
   const { lead } = tell(verdict, provenBy(receiptText, trustText, verdict), english);
   const { outcome, checks } = verdict;
-  return { outcome, lead: plainText(lead), trust: `SHA-256 ${sha256Of(trustText)}`, faults: [], checks };
+  const heading = english.outcomes[outcome];
+  return {
+    heading,
+    outcome,
+    lead: plainText(lead),
+    trust: `SHA-256 ${sha256Of(trustText)}`,
+    faults: [],
+    checks,
+  };
 }
 
 /** What the page says after this was done to it. */
@@ -132,14 +143,19 @@ const remove = (page: BrowserPage, nth: number) =>
   page.evaluate(`document.querySelectorAll('#files button')[${nth - 1}].click()`);
 
 const MISSING_ALL = 'Nothing is chosen yet. Still missing: document, receipt, trust file.';
+const hintsOf = (...roles: Role[]) =>
+  roles.map((role) => `${english.slots[role].name}: ${english.slots[role].hint}`);
 type Triple = readonly [pdf: string, receipt: string, trust: string];
 
 const REFUSED = {
+  heading: 'Could not tell',
   outcome: 'refused',
   lead: 'Nothing was checked: it is not clear which files belong together.',
   trust: '',
   checks: [],
 };
+
+type CheckName = Verdict['checks'][number]['name'];
 
 const page = await openPage(t, PAGE.href);
 
@@ -167,6 +183,7 @@ t.test('the page', async (t) => {
   const drop = (...names: string[]) => shownAfter(page, () => page.drop(...names.map(path)));
   const again = () => shownAfter(page, () => startAgain(page));
   const GENUINE = ['document.pdf', 'receipt.json', 'trust.json'];
+  const GENUINE_ALONE = /^This receipt is genuine: its document was sealed on 4 March 2026, 05:06:07 UTC/;
   const good = shownFor(verifyReceiptText(encodeReceipt(receipt), trust, document), encodeReceipt(receipt));
   t.equal(good.outcome, 'good');
   t.equal(
@@ -403,6 +420,86 @@ t.test('the page', async (t) => {
     t.equal(await compared(''), '');
   });
 
+  await t.test(
+    'turns the verdict under a trust file that is not the one with the given digest',
+    async (t) => {
+      await again();
+      t.strictSame(await drop(...GENUINE), good);
+      const type = (text: string) =>
+        page.evaluate(`{
+        const input = document.querySelector('#expected');
+        input.focus();
+        input.value = ${JSON.stringify(text)};
+        input.dispatchEvent(new Event('input'));
+      }`);
+      const shown = () => page.evaluate(RESULT) as Promise<Shown>;
+      const seen = `[...document.querySelectorAll('#report h2')].filter((one) => one.checkVisibility()).map(({ textContent }) => textContent)`;
+      const wrong = sha256Of('another trust file');
+      await type(wrong);
+      const turned = { heading: 'Could not tell', outcome: 'unknown', lead: english.trust.isOther.lead };
+      t.match(await shown(), turned);
+      t.strictSame(await page.evaluate(seen), ['Trust file', 'This check'], 'nothing else is stated');
+      t.match(await page.evaluate('document.title'), /^Could not tell/);
+      t.equal(await page.evaluate('document.activeElement.id'), 'expected', 'the field keeps the focus');
+      await type(wrong.slice(0, 10));
+      t.match(await shown(), { heading: 'Could not tell', lead: english.trust.isIncomplete.lead });
+      await type(sha256Of(trust));
+      t.strictSame(await shown(), good);
+      await type(wrong);
+      await again();
+      t.match(await drop(...GENUINE), turned, 'the digest is kept');
+      await again();
+      t.match(
+        await drop('document.pdf', 'receipt.json', 'forged.json', 'trust.json'),
+        turned,
+        'of several, too',
+      );
+      await type('');
+      t.match(await shown(), { heading: 'Could not tell', lead: '1 of 2 verdicts is good.' });
+      await again();
+      t.strictSame(await drop(...GENUINE), good);
+    },
+  );
+
+  await t.test('sets the local time apart from UTC', async (t) => {
+    await page.inTimeZone('Pacific/Auckland');
+    await again();
+    await drop(...GENUINE);
+    const text = `document.querySelector('#report').textContent`;
+    t.match(await page.evaluate(text), /UTC \d+ \w+ \d+, [\d:]+ \(Pacific\/Auckland\)/);
+    const parts = `[...document.querySelectorAll('time')].map((one) => {
+      const [end, next] = [one.getBoundingClientRect(), one.parentElement.querySelector('time ~ .quiet')?.getBoundingClientRect()];
+      return next === undefined || next.top >= end.bottom || next.left - end.right > 2;
+    })`;
+    t.notOk(((await page.evaluate(parts)) as boolean[]).includes(false), 'on the screen, too');
+    await page.inTimeZone('UTC');
+  });
+
+  await t.test('says that a damaged receipt is damaged, and names its checks in plain words', async (t) => {
+    const text = encodeReceipt(receipt);
+    for (const [name, damaged] of [
+      ['cut.receipt.json', text.slice(0, -300)],
+      ['cut.json', text.slice(0, -300)],
+      ['lost.receipt.json', '\0'.repeat(500)],
+    ] as const) {
+      writeFileSync(path(name), damaged);
+      await again();
+      t.match(await drop('document.pdf', name, 'trust.json'), {
+        heading: 'Bad',
+        lead: 'This receipt is damaged or was altered.',
+      });
+    }
+    await again();
+    await drop(...GENUINE);
+    const names = `[...document.querySelectorAll('.check .detail b')].map(({ textContent }) => textContent)`;
+    t.strictSame(
+      await page.evaluate(names),
+      good.checks.map((check) => english.checks.names[(check as { name: CheckName }).name]),
+    );
+    const said = await page.evaluate(`document.querySelector('.checks').innerText`);
+    t.notMatch(said, /quorum|checkpoint|leaf|manifest|epoch/i);
+  });
+
   await t.test('detects a changed document and a wrong trust file', async (t) => {
     t.match(await shownOf('changed.pdf', encodeReceipt(receipt)), {
       outcome: 'bad',
@@ -416,15 +513,19 @@ t.test('the page', async (t) => {
 
   await t.test('accepts dropped files in any order, together or one by one', async (t) => {
     for (const order of [GENUINE, GENUINE.toReversed()]) {
-      t.match(await again(), { outcome: 'waiting', lead: MISSING_ALL });
+      const { title: heading } = english;
+      t.match(await again(), { heading, outcome: 'waiting', lead: MISSING_ALL });
+      const hints = `[...document.querySelectorAll('#outcome li')].map((item) => item.textContent)`;
+      t.strictSame(await page.evaluate(hints), [], 'each slot says it');
       t.strictSame(await drop(...order), good, order.join(', '));
       await again();
       const [first = '', second = '', third = ''] = order;
-      t.match(await drop(first), { outcome: 'waiting', trust: '', checks: [] });
-      const missing = { 'document.pdf': 'document', 'receipt.json': 'receipt', 'trust.json': 'trust file' }[
-        third
-      ];
-      t.match(await drop(second), { outcome: 'waiting', lead: `The ${missing} is still missing.` });
+      t.match(await drop(first), { heading, outcome: 'waiting', trust: '', checks: [] });
+      const withoutThird = await drop(second);
+      if (third === 'trust.json') {
+        t.match(withoutThird, { heading, outcome: 'waiting', lead: 'The trust file is still missing.' });
+        t.strictSame(await page.evaluate(hints), hintsOf('trust'));
+      } else t.match(withoutThird, { outcome: 'unknown', lead: GENUINE_ALONE });
       t.strictSame(await drop(third), good, `${order.join(', then ')}`);
     }
   });
@@ -467,11 +568,14 @@ t.test('the page', async (t) => {
       ],
     });
     t.strictSame(await shownAfter(page, () => remove(page, 3)), good);
-    t.match(await shownAfter(page, () => remove(page, 1)), {
-      outcome: 'waiting',
-      lead: 'The document is still missing.',
-      trust: '',
-    });
+    const alone = await shownAfter(page, () => remove(page, 1));
+    t.match(alone, { heading: 'Could not tell', outcome: 'unknown', lead: GENUINE_ALONE });
+    const remedy = await page.evaluate(`document.querySelector('#outcome .remedy').textContent`);
+    t.match(remedy, /Choose the document too/);
+    t.match(alone.checks, [
+      { name: 'receipt', outcome: 'passed' },
+      { name: 'document', outcome: 'unknown' },
+    ]);
   });
 
   await t.test('refuses a file that is not what its name says', async (t) => {

@@ -130,7 +130,7 @@ t.test('a check that passed states its finding and no more, whatever the verdict
   const [receipt, document, leaf, checkpoint, epoch] = [
     'The receipt is intact: its checksum matches.',
     'The document is, byte for byte, the one that this receipt describes.',
-    'The statement is in the checkpoint of the receipt.',
+    'The statement is in the log, in the state that the receipt shows.',
     'The receipt names a log of the trust file.',
     'The trust file has keys of the log for the time that the receipt states.',
   ];
@@ -154,7 +154,7 @@ t.test('a check that passed states its finding and no more, whatever the verdict
   ]);
   t.equal(
     english.checks.words['evidence-record']?.passed,
-    'The evidence record proves today that the checkpoint in the receipt existed then.',
+    'The evidence record proves today that the state of the log in the receipt existed then.',
   );
 });
 

@@ -92,6 +92,17 @@ t.test('dropping a document leads from the login to its receipt in three clicks 
   await page.drop(join(dir, 'changed.pdf'));
   await page.until(`${VERDICT}.className.includes('bad')`);
   t.match(await textOf(page, '#verdict'), /Bad/);
+  const type = (text: string) =>
+    page.evaluate(`{
+      const input = document.querySelector('#expected');
+      input.value = ${JSON.stringify(text)};
+      input.dispatchEvent(new Event('input'));
+    }`);
+  await type('ab'.repeat(32));
+  t.match(await textOf(page, '#verdict'), /Could not tell.*not the trust file whose SHA-256 you typed/s);
+  t.equal(await page.evaluate(`document.querySelector('#report .columns').checkVisibility()`), false);
+  await type('');
+  t.match(await textOf(page, '#verdict'), /Bad/);
   await page.navigate(`${test.url}/find`);
   await page.drop(join(dir, 'changed.pdf'));
   await page.until(`location.search.startsWith('?q=') && document.readyState === 'complete'`);
