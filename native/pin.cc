@@ -114,11 +114,12 @@ bool sessionsOf(napi_env env, napi_value list, std::vector<CK_SESSION_HANDLE>& s
 
 // Stops at the first refusal: a PIN that was refused once is not presented again. Most modules log in all
 // sessions with the first one, and answer that the user is logged in already; so do those that share a
-// log-in between programs.
-CK_RV logInTo(const std::vector<CK_SESSION_HANDLE>& sessions, CK_UTF8CHAR* pin, std::size_t length) {
+// log-in between programs. `accepted`: whether the token took the PIN for one of the sessions.
+CK_RV logInTo(const std::vector<CK_SESSION_HANDLE>& sessions, CK_UTF8CHAR* pin, std::size_t length, bool& accepted) {
   for (const CK_SESSION_HANDLE session : sessions) {
     const CK_RV result = moduleFunctions()->C_Login(session, CKU_USER, pin, length);
     if (result != CKR_OK && result != CKR_USER_ALREADY_LOGGED_IN) return result;
+    accepted = accepted || result == CKR_OK;
   }
   return CKR_OK;
 }
@@ -174,8 +175,10 @@ napi_value logIn(napi_env env, napi_callback_info info) {
       return fail(env, "ERR_PIN", "there is no memory to compare the PIN with those that were refused");
     if (contains(refused, digest)) return addDigest(env, answer, digest) ? answer : nullptr;
   }
-  const CK_RV result = logInTo(sessions, page.bytes(), pinBytes);
-  if (napi_create_double(env, static_cast<double>(result), &value) != napi_ok || !set(env, answer, "result", value))
+  bool accepted = false;
+  const CK_RV result = logInTo(sessions, page.bytes(), pinBytes, accepted);
+  if (napi_create_double(env, static_cast<double>(result), &value) != napi_ok || !set(env, answer, "result", value) ||
+      napi_get_boolean(env, accepted, &value) != napi_ok || !set(env, answer, "accepted", value))
     return nullptr;
   if (result == CKR_OK) return answer;
   // Without a digest the caller cannot remember the PIN, and reports that.

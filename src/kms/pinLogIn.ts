@@ -9,16 +9,17 @@ import { isPinRefusal, SignerFailure } from './signerFailure.ts';
 interface PinAddon {
   /**
    * Calls C_Login for the user in each of these sessions of the loaded module, up to the first refusal, with the unread rest of an open
-   * file as the PIN; but not with a PIN whose digest under this salt is among `refused`, 32 bytes each. `result` is the CK_RV; if it is
-   * absent, nothing was presented: `unfit` names the fault of the file, or `digest` is the refused one. `digest` also comes with a failure.
-   * `unlocked`: the reason why the memory of the PIN could not be protected from swapping.
+   * file as the PIN; but not with a PIN whose digest under this salt is among `refused`, 32 bytes each. `result` is the CK_RV, and
+   * `accepted` whether the token took the PIN for a session before; if they are absent, nothing was presented: `unfit` names the fault of
+   * the file, or `digest` is the refused one. `digest` also comes with a failure. `unlocked`: the reason why the memory of the PIN could not
+   * be protected from swapping.
    */
   logIn(
     sessions: readonly Buffer[],
     file: number,
     salt: Buffer,
     refused: Buffer,
-  ): { result?: number; digest?: Buffer; unfit?: string; unlocked?: string };
+  ): { result?: number; accepted?: boolean; digest?: Buffer; unfit?: string; unlocked?: string };
 }
 
 /** The flags of CK_TOKEN_INFO that count wrong PINs (PKCS#11 2.40, section 3.2). */
@@ -53,7 +54,7 @@ function attempt(
 ): void {
   const flagsBefore = readFlags();
   checkAttemptsLeft(flagsBefore);
-  const { result, digest, unfit, unlocked } = withPinFile(pinFile, pinSource, logIn);
+  const { result, accepted, digest, unfit, unlocked } = withPinFile(pinFile, pinSource, logIn);
   if (unlocked !== undefined)
     process.stderr.write(
       `the memory that held the PIN for the log-in could have been swapped: ${unlocked}\n`,
@@ -67,7 +68,9 @@ function attempt(
   if (result === pkcs11.CKR_OK) return;
   const error = asError(result, 'C_Login');
   const name = error.message;
-  if (name in PIN_NOT_JUDGED && !hasCounted(flagsBefore, readFlags)) throw error;
+  // A token that took the PIN for one session means something else when it refuses another one.
+  const isJudged = isPinRefusal(name) || !(accepted || name in PIN_NOT_JUDGED);
+  if (!isJudged && !hasCounted(flagsBefore, readFlags)) throw error;
   if (digest === undefined) throw new Error('there is no memory to remember the refused PIN');
   refused.add(digest, name);
   if (isPinRefusal(name)) throw new SignerFailure(name, `the token refused the PIN in ${pinSource}`);

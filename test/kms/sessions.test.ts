@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
 import { bytesOrder } from '../../src/kms/order.ts';
@@ -10,6 +11,7 @@ import {
   buildFaultyModule,
   faultsPlayed,
   type ModuleFault,
+  refusedLogins,
   setFault,
 } from '../support/faults.ts';
 import { allReady, isAlive, item, MESSAGE, makeSite, pidOf, statesOf } from '../support/partitions.ts';
@@ -102,6 +104,32 @@ t.test('a token that cannot sign in several sessions is used with one', async (t
     { state: 'ready', sessions: 1, sessionsRefused: 'CKR_OPERATION_ACTIVE', restarts: 1 },
   ]);
   t.ok(await item(partitions.signers, 0).sign(bytesOrder(MESSAGE)));
+});
+
+t.test('a token that keeps the log-in by session signs in all of them', async (t) => {
+  const { token, open } = await makeFaultySite(t);
+  const partitions = await open('login-by-session', { sessions: 3 });
+  t.match(partitions.status(), [{ state: 'ready', sessions: 3, sessionsRefused: undefined, restarts: 0 }]);
+  t.equal(faultsPlayed(token, 'login-by-session'), 3);
+  const signer = item(partitions.signers, 0);
+  const many = await Promise.all(Array.from({ length: 9 }, () => signer.sign(bytesOrder(MESSAGE))));
+  t.ok(many.every((signature) => signature !== undefined));
+  t.match(partitions.status(), [{ restarts: 0 }]);
+});
+
+t.test('a PIN that the token took for one session is not remembered as refused', async (t) => {
+  const { token, open } = await makeFaultySite(t);
+  const partitions = await open({ loginBySession: 1 });
+  t.match(partitions.status(), [{ state: 'unavailable', lastError: 'CKR_GENERAL_ERROR' }]);
+  setFault(token, undefined);
+  await allReady(partitions);
+});
+
+t.test('a wrong PIN is presented for one session only', async (t) => {
+  const { token, open } = await makeFaultySite(t);
+  writeFileSync(token.pinFile, 'wrong-pin');
+  await t.rejects(open('login-by-session', { sessions: 3 }), { message: /CKR_PIN_INCORRECT/ });
+  t.equal(refusedLogins(token), 1);
 });
 
 t.test('only one session is opened if configured so', async (t) => {

@@ -49,6 +49,8 @@ export type ModuleFault =
   | { prints: number }
   /** The token answers a wrong PIN with this code. */
   | { wrongPinIs: number }
+  /** The log-in is by session, and so many sessions get one. */
+  | { loginBySession: number }
   /** The token reports these flags of CK_TOKEN_INFO as well. */
   | { tokenFlags: number }
   | Peculiarity;
@@ -71,6 +73,8 @@ export type Peculiarity =
   | 'exact-output'
   | 'instances'
   | 'logged-in'
+  | 'login-by-session'
+  | 'nul-padding'
   | 'not-private'
   | 'foreign-card';
 
@@ -111,6 +115,7 @@ function faultText(fault: ModuleFault | undefined): string {
   if ('fails' in fault) return `${fault.fails} ${fault.with} ${fault.every ?? 1}`;
   if ('forges' in fault) return `garbage ${FORGERIES.indexOf(fault.forges)} ${fault.every ?? 1}`;
   if ('prints' in fault) return `prints ${fault.prints}`;
+  if ('loginBySession' in fault) return `login-by-session ${fault.loginBySession}`;
   if ('wrongPinIs' in fault) return `wrong-pin-is ${fault.wrongPinIs}`;
   if ('tokenFlags' in fault) return `token-flags ${fault.tokenFlags}`;
   if ('loses' in fault) return `lose ${LOSSES.indexOf(fault.loses)}`;

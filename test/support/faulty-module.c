@@ -115,12 +115,34 @@ static CK_RV open_session(CK_SLOT_ID slot, CK_FLAGS flags, CK_VOID_PTR applicati
   return result;
 }
 
+/* Some modules keep the log-in by session, up to the number after the fault, and answer the others that nobody is logged in. */
+#define LOGGED_IN_MAX 64
+static CK_SESSION_HANDLE logged_in[LOGGED_IN_MAX];
+static atomic_ulong logged_in_count;
+
+static int is_logged_in(CK_SESSION_HANDLE session) {
+  for (unsigned long n = 0; n < logged_in_count; n++)
+    if (logged_in[n] == session) return 1;
+  return 0;
+}
+
+static CK_RV log_in_session(CK_SESSION_HANDLE session, unsigned long max) {
+  record("login-by-session", session);
+  if (is_logged_in(session)) return CKR_USER_ALREADY_LOGGED_IN;
+  if (max > 0 && logged_in_count >= max) return CKR_GENERAL_ERROR;
+  logged_in[logged_in_count] = session;
+  logged_in_count += 1;
+  return CKR_OK;
+}
+
 static CK_RV login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_UTF8CHAR_PTR pin, CK_ULONG pin_bytes) {
   unsigned long value;
   CK_RV result = strike("C_Login");
   if (result == CKR_OK) result = real->C_Login(session, user, pin, pin_bytes);
   /* Devices differ in their code for a wrong PIN. */
   if (result != CKR_OK && result != CKR_USER_ALREADY_LOGGED_IN && told("wrong-pin-is", &value)) result = value;
+  if ((result == CKR_OK || result == CKR_USER_ALREADY_LOGGED_IN) && told("login-by-session", &value))
+    result = log_in_session(session, value);
   /* Another program has logged in already. */
   if (result == CKR_OK && told("logged-in", &value)) result = CKR_USER_ALREADY_LOGGED_IN;
   /* With this answer the token has not judged the PIN. */
@@ -144,7 +166,9 @@ static CK_RV find(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE_PTR objects, CK_UL
 }
 
 static CK_RV sign_init(CK_SESSION_HANDLE session, CK_MECHANISM_PTR mechanism, CK_OBJECT_HANDLE key) {
+  unsigned long value;
   CK_RV struck = strike("C_SignInit");
+  if (struck == CKR_OK && told("login-by-session", &value) && !is_logged_in(session)) struck = CKR_USER_NOT_LOGGED_IN;
   return struck == CKR_OK ? real->C_SignInit(session, mechanism, key) : struck;
 }
 
@@ -316,6 +340,11 @@ static CK_RV token_info(CK_SLOT_ID slot, CK_TOKEN_INFO_PTR info) {
   }
   CK_RV result = real->C_GetTokenInfo(slot, info);
   if (result == CKR_OK && told("token-flags", &value)) info->flags |= value;
+  if (result == CKR_OK && told("nul-padding", &value)) {
+    for (size_t n = sizeof info->label; n > 0 && info->label[n - 1] == ' '; n--) info->label[n - 1] = 0;
+    /* SoftHSM's serial numbers have 16 characters. */
+    memset(info->serialNumber + 12, 0, 4);
+  }
   if (result == CKR_OK && told("no-login", &value)) info->flags &= ~(CK_FLAGS)CKF_LOGIN_REQUIRED;
   return result;
 }
