@@ -245,11 +245,11 @@ export class Partition<Key extends HeldKey = HeldKey> {
   }
 
   /**
-   * Time limit for a step of the start: the whole time-out at first. Later starts are given up sooner, because a child that hangs would
-   * still hang after the token's return.
+   * Time limit for a step of the start: the whole time-out until one is good, because some modules are slow. Later starts are given up
+   * sooner, because a child that hangs would still hang after the token's return.
    */
   #stepTimeoutMs(): number {
-    if (this.#starts % PATIENT_START_EVERY === 1) return this.#startTimeoutMs;
+    if (this.#goodStartMs === 0 || this.#starts % PATIENT_START_EVERY === 0) return this.#startTimeoutMs;
     const hangMsMin = this.#token.signer === undefined ? HANG_MS_MIN : UNIT_HANG_MS_MIN;
     return Math.min(Math.max(HANG_FACTOR * this.#goodStartMs, hangMsMin), this.#startTimeoutMs);
   }

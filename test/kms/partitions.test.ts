@@ -1,6 +1,8 @@
+import pkcs11 from 'pkcs11js';
 import t from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
 import { verifySignature } from '../../src/log/verifierKey.ts';
+import { behindFaulty, buildFaultyModule, setFault } from '../support/faults.ts';
 import {
   allReady,
   CHECKPOINT,
@@ -234,6 +236,17 @@ t.test('a module that hangs at the start delays it by at most the time-out', asy
   t.strictSame(statesOf(partitions), ['unavailable', 'ready']);
   mend();
   await allReady(partitions);
+});
+
+t.test('a slow module that is not there at first comes up at its first good start', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const token = behindFaulty(item(site.tokens, 0), buildFaultyModule(t.testdirName));
+  setFault(token, { fails: 'C_OpenSession', with: pkcs11.CKR_DEVICE_ERROR });
+  const partitions = await site.open({ partitions: [token], startTimeoutMs: 120_000 });
+  t.match(partitions.status(), [{ state: 'unavailable', lastError: 'CKR_DEVICE_ERROR' }]);
+  setFault(token, { delayed: 'C_FindObjectsInit', ms: 1500 });
+  await allReady(partitions);
+  t.match(partitions.status(), [{ lastError: 'CKR_DEVICE_ERROR' }], 'no start was cut off');
 });
 
 t.test('signals to the whole process group are left to the parent', async (t) => {
