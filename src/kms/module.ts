@@ -111,33 +111,36 @@ export function findToken(
   module: pkcs11.PKCS11,
   { tokenLabel, tokenSerial }: TokenOptions,
 ): { slot: Buffer; hasLogin: boolean } {
-  const tokens: { slot: Buffer; info: pkcs11.TokenInfo }[] = [];
+  const tokens: { slot: Buffer; flags: number; label: string; serial: string }[] = [];
   let unreadable: string | undefined;
   for (const slot of module.C_GetSlotList(true)) {
     try {
-      tokens.push({ slot, info: module.C_GetTokenInfo(slot) });
+      const { flags, label, serialNumber } = module.C_GetTokenInfo(slot);
+      tokens.push({ slot, flags, label: withoutPadding(label), serial: withoutPadding(serialNumber) });
     } catch (error) {
       const refusal = asPkcs11Error(error);
       if (refusal === undefined) throw error;
       unreadable = refusal.message;
     }
   }
-  // Fields of CK_TOKEN_INFO are padded with blanks to a fixed length.
   const [found, second] = tokens.filter(
-    ({ info }) =>
-      (tokenSerial === undefined || info.serialNumber.trimEnd() === tokenSerial) &&
-      (tokenLabel === undefined || info.label.trimEnd() === tokenLabel),
+    ({ label, serial }) =>
+      (tokenSerial === undefined || serial === tokenSerial) &&
+      (tokenLabel === undefined || label === tokenLabel),
   );
   if (found === undefined) {
-    const present = tokens.filter(({ info }) => (info.flags & pkcs11.CKF_TOKEN_INITIALIZED) !== 0);
-    const names = present.map(
-      ({ info }) => `${JSON.stringify(info.label.trimEnd())} (serial ${info.serialNumber.trimEnd()})`,
-    );
+    const present = tokens.filter(({ flags }) => (flags & pkcs11.CKF_TOKEN_INITIALIZED) !== 0);
+    const names = present.map(({ label, serial }) => `${JSON.stringify(label)} (serial ${serial})`);
     const others = unreadable === undefined ? [] : [`one that cannot be read (${unreadable})`];
     const there = [...names, ...others].slice(0, TOKENS_NAMED_MAX).join(', ') || 'none at all';
     const wanted = tokenLabel ?? `serial ${tokenSerial}`;
     throw new SignerFailure('token_not_found', `the module has no such token (${wanted}); there is ${there}`);
   }
   if (second !== undefined) throw new SignerFailure('token_ambiguous', 'the module has several such tokens');
-  return { slot: found.slot, hasLogin: (found.info.flags & pkcs11.CKF_LOGIN_REQUIRED) !== 0 };
+  return { slot: found.slot, hasLogin: (found.flags & pkcs11.CKF_LOGIN_REQUIRED) !== 0 };
+}
+
+/** Fields of CK_TOKEN_INFO are padded with blanks to a fixed length; some modules pad with NUL. */
+function withoutPadding(field: string): string {
+  return field.replaceAll('\0', ' ').trimEnd();
 }

@@ -121,3 +121,13 @@ t.test('a token that another program has logged in to is used, and nobody is log
   t.equal(faultsPlayed(device, 'logged-in'), 2, 'both log-ins were answered so');
   t.notOk(loggedOut(device));
 });
+
+t.test('a token is found whose label and serial number are padded with NUL', async (t) => {
+  const device = makeDevice(t, 'nul-padding');
+  const key = await initKey(device, 'ed25519');
+  const refusal = await readKey({ ...device, tokenLabel: 'gone' }).then(String, String);
+  const [, tokenSerial] = /there is "vault" \(serial ([0-9a-f]{12})\)/.exec(refusal) ?? [];
+  t.ok(tokenSerial, 'messages name them without the padding');
+  const { tokenLabel: _, ...unlabelled } = device;
+  t.strictSame(await readKey({ ...unlabelled, tokenSerial }), key);
+});
