@@ -181,6 +181,7 @@ function checkSoftwareKey(at: KeyPath, token: TokenTable, refuse: Refuse): void 
     token_serial: token.tokenSerial,
     pin_file: token.pinFile,
     pin_credential: token.pinCredential,
+    public_key_file: token.publicKeyFile,
     environment: token.environment,
     library_parameters: token.libraryParameters,
   };

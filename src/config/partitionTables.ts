@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { NAME_PATTERN } from '../base/names.ts';
 import { SIGNATURE_ALGORITHMS } from '../log/verifierKey.ts';
-import { choice, credential, omissible, path, table, text, variables } from './keys.ts';
+import { choice, credential, omissible, path, pemFile, table, text, variables } from './keys.ts';
 
 const module = path('the vendor\'s PKCS#11 module, such as "/usr/lib/softhsm/libsofthsm2.so"', {
   expected: 'the PKCS#11 module, readable to this user',
@@ -34,6 +34,10 @@ export const token = {
     'set by pin_credential',
   ),
   pinCredential: omissible(credential('the PIN', UNIT_CREDENTIAL), 'set by pin_file'),
+  publicKeyFile: omissible(
+    pemFile('the public key, or a certificate of it'),
+    'the token has the public key, or a certificate of it',
+  ),
   environment: omissible(variables),
   libraryParameters: omissible(
     text('the text that the module takes when it is initialised, as NSS does', /^[^\0]{1,4096}$/),

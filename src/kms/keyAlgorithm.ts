@@ -1,4 +1,4 @@
-import { createPublicKey, verify } from 'node:crypto';
+import { createPublicKey, type KeyObject, verify, X509Certificate } from 'node:crypto';
 import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/verifierKey.ts';
 
 /**
@@ -35,4 +35,36 @@ export function verifierOf({ algorithm, spki }: TokenPublicKey): VerifySignature
   const publicKey = createPublicKey({ key: Buffer.from(spki, 'base64'), format: 'der', type: 'spki' });
   const digest = algorithm === 'ed25519' || algorithm === 'mldsa44' ? null : 'sha256';
   return (message, signature) => verify(digest, message, publicKey, signature);
+}
+
+/** The key of a SubjectPublicKeyInfo, DER. Throws RangeError for a key of another kind, and the errors of OpenSSL. */
+export function parsePublicKey(spki: Uint8Array): TokenPublicKey {
+  return describePublicKey(createPublicKey({ key: Buffer.from(spki), format: 'der', type: 'spki' }));
+}
+
+/** The public key, or that of a certificate, in PEM. Throws like {@link parsePublicKey}. */
+export function parsePublicKeyFile(pem: string): TokenPublicKey {
+  const isCertificate = pem.includes('-----BEGIN CERTIFICATE-----');
+  return describePublicKey(isCertificate ? new X509Certificate(pem).publicKey : createPublicKey(pem));
+}
+
+function describePublicKey(key: KeyObject): TokenPublicKey {
+  const algorithm = algorithmOf(key);
+  if (algorithm === undefined) throw new RangeError(`a key of another kind (${key.asymmetricKeyType})`);
+  return { algorithm, spki: key.export({ format: 'der', type: 'spki' }).toString('base64') };
+}
+
+function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): KeyAlgorithm | undefined {
+  switch (asymmetricKeyType) {
+    case 'ed25519':
+      return 'ed25519';
+    case 'ml-dsa-44':
+      return 'mldsa44';
+    case 'ec':
+      return asymmetricKeyDetails?.namedCurve === 'prime256v1' ? 'ecdsa-p256' : undefined;
+    case 'rsa':
+      return asymmetricKeyDetails?.modulusLength === 3072 ? 'rsa-3072' : undefined;
+    default:
+      return undefined;
+  }
 }

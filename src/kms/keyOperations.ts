@@ -1,7 +1,15 @@
+import { readFileSync } from 'node:fs';
 import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
 import type { LogKey } from '../log/verifierKey.ts';
-import { type HeldKey, type KeyAlgorithm, type TokenPublicKey, verifierOf } from './keyAlgorithm.ts';
+import {
+  type HeldKey,
+  type KeyAlgorithm,
+  parsePublicKeyFile,
+  type TokenPublicKey,
+  verifierOf,
+} from './keyAlgorithm.ts';
 import type { PartitionOptions } from './partitions.ts';
 import { type Duties, type KeyProtection, type TokenAccess, tokenName } from './protocol.ts';
 import { RefusedPins } from './refusedPins.ts';
@@ -23,16 +31,33 @@ export type Sign = (message: Uint8Array) => Promise<Uint8Array>;
 
 /**
  * Makes a key pair in the token: private, sensitive, not extractable, and checked to be so. Throws OperatorError, also if a key of that
- * label exists.
+ * label exists; a key that could not be finished is removed again.
  */
-export function initKey<Algorithm extends KeyAlgorithm>(
+export async function initKey<Algorithm extends KeyAlgorithm>(
   options: PartitionOptions,
   algorithm: Algorithm,
 ): Promise<HeldKey<Algorithm>> {
-  return withSigner(options, 'write', async (signer) => {
-    const { spki } = await signer.ask({ kind: 'generateKey', algorithm }, GENERATE_TIMEOUT_MS);
-    return (await provenKey(options, signer, { algorithm, spki })).key;
-  });
+  let isMade = false;
+  try {
+    return await withSigner(options, 'write', async (signer) => {
+      const { spki } = await signer.ask({ kind: 'generateKey', algorithm }, GENERATE_TIMEOUT_MS);
+      isMade = true;
+      return (await provenKey(options, signer, { algorithm, spki })).key;
+    });
+  } catch (error) {
+    if (isMade) await removeNewKey(options, error as Error);
+    throw error;
+  }
+}
+
+/** Removes a key that does not sign, with another signer: the session of a signature that failed may be of no use. */
+async function removeNewKey(options: PartitionOptions, { message }: Error): Promise<void> {
+  try {
+    await destroyKey(options);
+  } catch {
+    const detail = `the new key does not sign, and it could not be removed from the token: ${message}`;
+    throw forOperator(new SignerFailure('key_parts_left', detail), options);
+  }
 }
 
 /** Checks that the token is there and accepts the PIN, which is presented once. Throws OperatorError if not. */
@@ -124,7 +149,19 @@ function forOperator(cause: unknown, options: PartitionOptions, output: readonly
 }
 
 async function findProven(options: PartitionOptions, signer: SignerProcess) {
-  return provenKey(options, signer, await signer.ask({ kind: 'findKey' }, START_TIMEOUT_MS));
+  const publicKey = readPublicKeyFile(options);
+  return provenKey(options, signer, await signer.ask({ kind: 'findKey', publicKey }, START_TIMEOUT_MS));
+}
+
+/** Base64 of the DER SubjectPublicKeyInfo. Throws SignerFailure `public_key_unusable`. */
+function readPublicKeyFile({ publicKeyFile }: PartitionOptions): string | undefined {
+  if (publicKeyFile === undefined) return undefined;
+  try {
+    return parsePublicKeyFile(readFileSync(publicKeyFile, 'utf8')).spki;
+  } catch (error) {
+    const detail = `cannot read a public key from ${publicKeyFile} (${systemReason(error)})`;
+    throw new SignerFailure('public_key_unusable', detail);
+  }
 }
 
 async function provenKey<Algorithm extends KeyAlgorithm>(

@@ -273,8 +273,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
     );
     // Never hurried: some tokens are slow to refuse a PIN, and not waiting for the refusal would mean trying that PIN again.
     await signer.ask({ kind: 'logIn' }, this.#startTimeoutMs);
-    const found = await signer.ask({ kind: 'findKey' }, timeoutMs);
     const { spki, algorithm, software } = this.key;
+    const found = await signer.ask({ kind: 'findKey', publicKey: spki }, timeoutMs);
     if (found.spki !== spki || found.algorithm !== algorithm || found.software !== software) {
       const holder = this.#token.module === undefined ? 'the file holds' : 'the token has';
       throw new SignerFailure('key_changed', `${holder} another ${found.algorithm} key than the log knows`);

@@ -42,10 +42,12 @@ export interface PartitionStatus {
   pid?: number;
 }
 
+const KEY_LOST = new Set(['key_not_found', 'key_ambiguous', 'private_key_missing']);
+
 export function stateAfter(failure: SignerFailure): PartitionState {
   if (isPinRefusal(failure.code)) return 'pin_refused';
   if (failure.code === 'key_changed') return 'key_changed';
-  if (failure.code === 'key_not_found' || failure.code === 'key_ambiguous') return 'key_lost';
+  if (KEY_LOST.has(failure.code)) return 'key_lost';
   return 'unavailable';
 }
 

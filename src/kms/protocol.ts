@@ -10,6 +10,8 @@ export interface TokenOptions {
   tokenLabel?: string;
   tokenSerial?: string;
   keyLabel: string;
+  /** File with the public key or a certificate of it, in PEM, for a token that has only the private key. Signers do not read it. */
+  publicKeyFile?: string;
   /** File with the user PIN, or with the software key, and nothing else; a final line break is not part of it. No access for others. */
   pinFile: string;
   /** Name of the systemd credential that `pinFile` is. */
@@ -73,7 +75,8 @@ export type SignerRequest =
   /** Loads the module, finds the token and opens that many sessions, or as many as the token allows. */
   | { kind: 'connect'; token: TokenName; keyLabel: string; access: TokenAccess; sessions: number }
   | { kind: 'logIn' }
-  | { kind: 'findKey' }
+  /** `publicKey` is used if the token has only the private key: Base64 of the DER SubjectPublicKeyInfo. Signatures show that it is right. */
+  | { kind: 'findKey'; publicKey?: string }
   | { kind: 'generateKey'; algorithm: KeyAlgorithm }
   /** Returns what module and token report about themselves; before the log-in, too. */
   | { kind: 'inspectToken' }

@@ -61,7 +61,7 @@ async function answer(
       await opened(token).logIn(Math.min(timeoutMs, TIMEOUT_MS_MAX));
       return null;
     case 'findKey':
-      return use(opened(token).findKey());
+      return use(opened(token).findKey(request.publicKey));
     case 'generateKey':
       return use(administered(token).generateKey(request.algorithm));
     case 'inspectToken':
@@ -208,6 +208,8 @@ function isCall(message: unknown): message is SignerCall {
       return isObject(message.token);
     case 'generateKey':
       return KEY_ALGORITHMS.some((known) => known === message.algorithm);
+    case 'findKey':
+      return message.publicKey === undefined || typeof message.publicKey === 'string';
     case 'signBytes':
       return typeof message.message === 'string';
     case 'signCheckpoint':
@@ -217,7 +219,6 @@ function isCall(message: unknown): message is SignerCall {
     default:
       return [
         'logIn',
-        'findKey',
         'inspectToken',
         'inspectKey',
         'destroyKey',

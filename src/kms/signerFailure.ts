@@ -74,6 +74,12 @@ export const SIGNER_REMEDIES: Readonly<Record<string, string>> = {
     'correct the PIN file if it is wrong; then log in once with the vendor’s tool and the right PIN, which resets the count of the token. pdfseald never makes the last attempt',
   token_ambiguous: 'name it by token_serial instead of token_label',
   key_not_found: 'restore the key from its backup, or correct key_label',
+  private_key_missing: 'restore both halves of the pair from the same backup, or correct key_label',
+  public_key_missing:
+    'write the public key, or a certificate of it, into a file in PEM, and name the file in public_key_file',
+  public_key_unusable:
+    'public_key_file must name a file with the public key of the token, or a certificate of it, in PEM',
+  key_parts_left: 'remove them with the tools of the vendor, or choose another key_label',
   key_ambiguous: 'key labels must be unique on a token: rename or remove the other key',
   key_changed: 'restore the key that the log knows, or plan an epoch with another key',
   key_unpaired: 'restore both halves of the pair from the same backup',

@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, X509Certificate } from 'node:crypto';
 import pkcs11 from 'pkcs11js';
 import { toBase64 } from '../base/bytes.ts';
 import { algorithmOfCurve, EC_PARAMS, EDWARDS25519_BY_NAME, encodeRsaSpki, encodeSpki } from './encoding.ts';
-import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
+import { type KeyAlgorithm, parsePublicKey, type TokenPublicKey } from './keyAlgorithm.ts';
 import { asPkcs11Error, findToken, loadModule } from './module.ts';
 import { logInWithPin } from './pinLogIn.ts';
 import type { OpenedSessions, TokenAccess, TokenOptions } from './protocol.ts';
@@ -57,6 +57,8 @@ const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, byName?: pkcs11.Templat
   ],
   mldsa44: [[{ type: CKA_PARAMETER_SET, value: CKP_ML_DSA_44 }]],
 };
+
+const CLASS_PRIVATE = { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PRIVATE_KEY };
 
 /**
  * One token, its user logged in or about to be, and the sessions for signing: PKCS#11 allows one operation per session. Every call of the
@@ -116,24 +118,31 @@ export class HsmToken {
     return logInWithPin(this.#module, this.#sessions, this.#options, timeoutMs);
   }
 
-  /** The one key pair with the configured label. */
-  findKey(): TokenKey {
-    const privateKey = this.#findOne('private', pkcs11.CKO_PRIVATE_KEY);
-    const publicKey = this.#findOne('public', pkcs11.CKO_PUBLIC_KEY);
-    const halves = { privateKey, publicKey: this.#readPublicKey(publicKey) };
-    return new TokenKey(this.#module, this.#sessions, halves, this.#protection);
+  /**
+   * The one private key with the configured label, and its public key: of its public half, else of a certificate, else `given` (Base64 of
+   * the DER SubjectPublicKeyInfo).
+   */
+  findKey(given?: string): TokenKey {
+    const privateKey = this.#findPrivate();
+    const publicKey = this.#readPartner(privateKey) ?? (given === undefined ? undefined : readSpki(given));
+    if (publicKey === undefined)
+      throw new SignerFailure(
+        'public_key_missing',
+        'the token has only the private key of that label, and no certificate of it',
+      );
+    return this.#keyOf(privateKey, publicKey);
   }
 
-  /** Makes a key pair that cannot leave the token, and checks that the token reports it so. */
+  /** Makes a key pair that cannot leave the token, and checks that the token reports it so. If that fails, it leaves nothing behind. */
   generateKey(algorithm: KeyAlgorithm): TokenKey {
     if (this.#find([]).length > 0) throw new SignerFailure('key_exists', 'the token has a key of that label');
-    const pair = this.#generatePair(algorithm);
     try {
+      const pair = this.#generatePair(algorithm);
       this.#checkProtection(pair.privateKey);
       this.#nameAsPair(pair);
-      return this.findKey();
+      return this.#keyOf(pair.privateKey, this.#readPublicKey(pair.publicKey));
     } catch (error) {
-      this.destroyKey();
+      this.#removeParts(error);
       throw error;
     }
   }
@@ -143,10 +152,15 @@ export class HsmToken {
    * goes with it.
    */
   destroyKey(): void {
-    this.#module.C_DestroyObject(this.#session, this.#findOne('private', pkcs11.CKO_PRIVATE_KEY));
-    for (const half of this.#find([{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PUBLIC_KEY }]))
-      this.#module.C_DestroyObject(this.#session, half);
-    if (this.#find([{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PRIVATE_KEY }]).length > 0)
+    const privateKey = this.#findPrivate();
+    const publicKey = this.#findPartner(pkcs11.CKO_PUBLIC_KEY, 'public keys', this.#idOf(privateKey));
+    this.#module.C_DestroyObject(this.#session, privateKey);
+    try {
+      if (publicKey !== undefined) this.#module.C_DestroyObject(this.#session, publicKey);
+    } catch (error) {
+      if (asPkcs11Error(error)?.code !== pkcs11.CKR_OBJECT_HANDLE_INVALID) throw error;
+    }
+    if (this.#find([CLASS_PRIVATE]).length > 0)
       throw new SignerFailure('key_not_destroyed', 'the token kept the private key all the same');
   }
 
@@ -198,11 +212,28 @@ export class HsmToken {
     }
   }
 
+  /** Removes what a failed generation left: no key had that label before. */
+  #removeParts(reason: unknown): void {
+    try {
+      for (const part of this.#find([])) this.#module.C_DestroyObject(this.#session, part);
+    } catch (error) {
+      // If the halves are one object, the second one is gone.
+      if (asPkcs11Error(error) === undefined) throw error;
+    }
+    if (this.#find([]).length > 0)
+      throw new SignerFailure(
+        'key_parts_left',
+        `the key was not created (${(reason as Error).message}), and the token keeps parts of it`,
+      );
+  }
+
+  /** At most two objects with the label of the key. */
   #find(template: pkcs11.Template): Buffer[] {
-    this.#module.C_FindObjectsInit(this.#session, [
-      { type: pkcs11.CKA_LABEL, value: this.#options.keyLabel },
-      ...template,
-    ]);
+    return this.#findBy([{ type: pkcs11.CKA_LABEL, value: this.#options.keyLabel }, ...template]);
+  }
+
+  #findBy(template: pkcs11.Template): Buffer[] {
+    this.#module.C_FindObjectsInit(this.#session, template);
     try {
       return this.#module.C_FindObjects(this.#session, 2);
     } finally {
@@ -210,12 +241,53 @@ export class HsmToken {
     }
   }
 
-  #findOne(half: string, objectClass: number): Buffer {
-    const [found, second] = this.#find([{ type: pkcs11.CKA_CLASS, value: objectClass }]);
-    if (found === undefined)
-      throw new SignerFailure('key_not_found', `the token has no ${half} key of that label`);
-    if (second !== undefined) throw new SignerFailure('key_ambiguous', `several ${half} keys of that label`);
+  #findPrivate(): Buffer {
+    const [found, second] = this.#find([CLASS_PRIVATE]);
+    if (second !== undefined) throw new SignerFailure('key_ambiguous', 'several private keys of that label');
+    if (found !== undefined) return found;
+    if (this.#find([{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PUBLIC_KEY }]).length > 0)
+      throw new SignerFailure('private_key_missing', 'the token has only the public key of that label');
+    throw new SignerFailure('key_not_found', 'the token has no private key of that label');
+  }
+
+  #readPartner(privateKey: Buffer): TokenPublicKey | undefined {
+    const id = this.#idOf(privateKey);
+    const publicKey = this.#findPartner(pkcs11.CKO_PUBLIC_KEY, 'public keys', id);
+    if (publicKey !== undefined) return this.#readPublicKey(publicKey);
+    const certificate = this.#findPartner(pkcs11.CKO_CERTIFICATE, 'certificates', id);
+    return certificate === undefined ? undefined : this.#readCertificate(certificate);
+  }
+
+  /** The object that belongs to the private key: of its label, or else of its CKA_ID, which also tells several of the label apart. */
+  #findPartner(objectClass: number, names: string, id: Buffer): Buffer | undefined {
+    const ofClass = { type: pkcs11.CKA_CLASS, value: objectClass };
+    const labelled = this.#find([ofClass]);
+    if (labelled.length === 1 || (labelled.length === 0 && id.length === 0)) return labelled[0];
+    const ofId = { type: pkcs11.CKA_ID, value: id };
+    const [found, second] =
+      labelled.length === 0 ? this.#findBy([ofClass, ofId]) : this.#find([ofClass, ofId]);
+    if (second !== undefined || (found === undefined && labelled.length > 1))
+      throw new SignerFailure('key_ambiguous', `several ${names} of that label or CKA_ID`);
     return found;
+  }
+
+  /** Empty if the token has none. */
+  #idOf(object: Buffer): Buffer {
+    try {
+      return this.#attribute(object, pkcs11.CKA_ID);
+    } catch (error) {
+      if (asPkcs11Error(error) === undefined) throw error;
+      return Buffer.alloc(0);
+    }
+  }
+
+  #keyOf(privateKey: Buffer, publicKey: TokenPublicKey): TokenKey {
+    return new TokenKey(this.#module, this.#sessions, { privateKey, publicKey }, this.#protection);
+  }
+
+  #readCertificate(handle: Buffer): TokenPublicKey {
+    const { publicKey } = new X509Certificate(this.#attribute(handle, pkcs11.CKA_VALUE));
+    return readSpki(publicKey.export({ format: 'der', type: 'spki' }).toString('base64'));
   }
 
   #readPublicKey(handle: Buffer): TokenPublicKey {
@@ -258,6 +330,15 @@ export class HsmToken {
 
   #attribute(object: Buffer, type: number): Buffer {
     return attributeOf(object, type, this.#module, this.#session);
+  }
+}
+
+/** Throws SignerFailure `key_unsupported`. */
+function readSpki(base64: string): TokenPublicKey {
+  try {
+    return parsePublicKey(Buffer.from(base64, 'base64'));
+  } catch (error) {
+    throw new SignerFailure('key_unsupported', `the public key is ${(error as Error).message}`);
   }
 }
 

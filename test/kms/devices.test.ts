@@ -1,8 +1,13 @@
 /** Devices differ where PKCS#11 lets them; the module under test behaves as their documents say. */
+import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
 import { KEY_ALGORITHMS } from '../../src/kms/keyAlgorithm.ts';
 import { destroyKey, initKey, inspectKey, readKey } from '../../src/kms/keyOperations.ts';
+import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { CLASSICAL_ALGORITHMS } from '../../src/log/verifierKey.ts';
 import {
   behindFaulty,
@@ -12,15 +17,31 @@ import {
   type Peculiarity,
   setFault,
   tookParameters,
+  withoutFaults,
 } from '../support/faults.ts';
-import { makeToken } from '../support/partitions.ts';
+import { allReady, item, makeSite, makeToken, statesOf } from '../support/partitions.ts';
+import { editToken, findObjects } from '../support/tamper.ts';
 
 const module = buildFaultyModule(t.testdir());
 
-function makeDevice(t: Test, peculiarity: Peculiarity) {
+/** A certificate of this public key (Base64 of the SPKI), by a key of its own: `openssl x509 -force_pubkey`. */
+function certifyKey(folder: string, spki: string): X509Certificate {
+  const [issuer, subject] = [join(folder, 'issuer.pem'), join(folder, 'subject.pem')];
+  writeFileSync(subject, `-----BEGIN PUBLIC KEY-----\n${spki}\n-----END PUBLIC KEY-----\n`);
+  const openssl = (args: string) => execFileSync('openssl', args.split(' '), { stdio: 'pipe' });
+  openssl(`ecparam -name prime256v1 -genkey -noout -out ${issuer}`);
+  openssl(`req -new -x509 -key ${issuer} -subj /CN=issuer -out ${issuer}.crt`);
+  openssl(`req -new -key ${issuer} -subj /CN=key -out ${subject}.csr`);
+  openssl(
+    `x509 -req -in ${subject}.csr -CA ${issuer}.crt -CAkey ${issuer} -force_pubkey ${subject} -out ${subject}.crt`,
+  );
+  return new X509Certificate(readFileSync(`${subject}.crt`));
+}
+
+function makeDevice(t: Test, peculiarity: Peculiarity | 'none') {
   const token = makeToken(t.testdir(), { label: 'vault', region: 'eu-west', keyLabel: 'production' });
   const device = behindFaulty(token, module);
-  setFault(device, peculiarity);
+  if (peculiarity !== 'none') setFault(device, peculiarity);
   return device;
 }
 
@@ -130,4 +151,121 @@ t.test('a token is found whose label and serial number are padded with NUL', asy
   t.ok(tokenSerial, 'messages name them without the padding');
   const { tokenLabel: _, ...unlabelled } = device;
   t.strictSame(await readKey({ ...unlabelled, tokenSerial }), key);
+});
+
+const CLASSES = { public: pkcs11.CKO_PUBLIC_KEY, private: pkcs11.CKO_PRIVATE_KEY };
+
+/** Changes attributes of half of the pair. */
+function changeHalf(device: PartitionOptions, half: keyof typeof CLASSES, changed: pkcs11.Template) {
+  editToken(withoutFaults(device), (module, session) => {
+    for (const object of findObjects(module, session, device.keyLabel, CLASSES[half]))
+      module.C_SetAttributeValue(session, object, changed);
+  });
+}
+
+t.test('the public half may have another label, if it has the CKA_ID of the private one', async (t) => {
+  const device = makeDevice(t, 'none');
+  const key = await initKey(device, 'ed25519');
+  changeHalf(device, 'public', [{ type: pkcs11.CKA_LABEL, value: 'Public Key' }]);
+  t.strictSame(await readKey(device), key);
+  changeHalf({ ...device, keyLabel: 'Public Key' }, 'public', [
+    { type: pkcs11.CKA_ID, value: Buffer.from('x') },
+  ]);
+  await t.rejects(readKey(device), {
+    message: /only the private key .*\(public_key_missing\).*public_key_file/,
+  });
+  changeHalf(device, 'private', [{ type: pkcs11.CKA_ID, value: Buffer.from('x') }]);
+  await destroyKey(device);
+  t.strictSame(findAll(device, 'Public Key'), [], 'and is destroyed with it');
+});
+
+function findAll(device: PartitionOptions, label: string): Buffer[] {
+  let found: Buffer[] = [];
+  editToken(withoutFaults(device), (module, session) => {
+    found = findObjects(module, session, label);
+  });
+  return found;
+}
+
+t.test('of two public keys of one label, the one with the CKA_ID of the private key counts', async (t) => {
+  const device = makeDevice(t, 'none');
+  const key = await initKey(device, 'ed25519');
+  const other = { ...device, keyLabel: 'other' };
+  await initKey(other, 'ed25519');
+  changeHalf(other, 'public', [{ type: pkcs11.CKA_LABEL, value: device.keyLabel }]);
+  t.strictSame(await readKey(device), key);
+  t.match(await initKey(other, 'ed25519').catch(String), /key_exists/);
+});
+
+t.test('a certificate on the token stands in for the public key', async (t) => {
+  const device = makeDevice(t, 'no-public');
+  const key = await initKey(device, 'ecdsa-p256');
+  await t.rejects(readKey(device), { message: /public_key_missing/ });
+  const certificate = certifyKey(t.testdirName, key.spki);
+  editToken(withoutFaults(device), (module, session) => {
+    const [half] = findObjects(module, session, device.keyLabel, CLASSES.private);
+    const [id] = module.C_GetAttributeValue(session, half ?? Buffer.alloc(0), [{ type: pkcs11.CKA_ID }]);
+    module.C_CreateObject(session, [
+      { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_CERTIFICATE },
+      { type: pkcs11.CKA_CERTIFICATE_TYPE, value: 0 },
+      { type: pkcs11.CKA_TOKEN, value: true },
+      { type: pkcs11.CKA_PRIVATE, value: false },
+      { type: pkcs11.CKA_LABEL, value: 'Certificate' },
+      { type: pkcs11.CKA_ID, value: id?.value ?? Buffer.alloc(0) },
+      { type: pkcs11.CKA_SUBJECT, value: Buffer.from('3000', 'hex') },
+      { type: pkcs11.CKA_VALUE, value: certificate.raw },
+    ]);
+  });
+  t.strictSame(await readKey(device), key);
+  t.match(await inspectKey(device), { exposures: [] });
+});
+
+t.test('a file stands in for the public key, as a key or as a certificate', async (t) => {
+  const device = makeDevice(t, 'no-public');
+  const key = await initKey(device, 'ecdsa-p256');
+  const publicKeyFile = join(t.testdirName, 'key.pem');
+  const withFile = { ...device, publicKeyFile };
+  writeFileSync(publicKeyFile, `-----BEGIN PUBLIC KEY-----\n${key.spki}\n-----END PUBLIC KEY-----\n`);
+  t.strictSame(await readKey(withFile), key);
+  writeFileSync(publicKeyFile, certifyKey(t.testdirName, key.spki).toString());
+  t.strictSame(await readKey(withFile), key);
+  const other = await initKey({ ...device, keyLabel: 'other' }, 'ecdsa-p256');
+  writeFileSync(publicKeyFile, certifyKey(t.testdirName, other.spki).toString());
+  await t.rejects(readKey(withFile), { message: /key_unpaired/ });
+  writeFileSync(publicKeyFile, 'no PEM');
+  await t.rejects(readKey(withFile), {
+    message: /cannot read a public key from .*key\.pem.*public_key_unusable/,
+  });
+  await t.rejects(readKey({ ...device, publicKeyFile: '/nonexistent.pem' }), {
+    message: /cannot read a public key from \/nonexistent\.pem \(no such file or directory\)/,
+  });
+});
+
+t.test('a daemon needs no public key on the token: it knows that of the log', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const device = behindFaulty(item(site.tokens, 0), module);
+  setFault(device, 'no-public');
+  const partitions = await site.open({ partitions: [device] });
+  await allReady(partitions);
+  t.strictSame(statesOf(partitions), ['ready']);
+});
+
+t.test('a pair without its private half is named', async (t) => {
+  const device = makeDevice(t, 'none');
+  await initKey(device, 'ed25519');
+  setFault(device, 'no-private');
+  await t.rejects(readKey(device), {
+    message: /the token has only the public key of that label \(private_key_missing\); restore both halves/,
+  });
+});
+
+t.test('a key that could not be made, or does not sign, leaves nothing behind', async (t) => {
+  const device = makeDevice(t, 'half-made');
+  await t.rejects(initKey(device, 'ed25519'), { message: /CKR_DEVICE_MEMORY/ });
+  t.strictSame(findAll(device, device.keyLabel), []);
+  setFault(device, { fails: 'C_Sign', with: pkcs11.CKR_DEVICE_ERROR });
+  await t.rejects(initKey(device, 'ed25519'), { message: /CKR_DEVICE_ERROR/ });
+  t.strictSame(findAll(device, device.keyLabel), []);
+  setFault(device, undefined);
+  await initKey(device, 'ed25519');
 });

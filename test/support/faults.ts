@@ -59,7 +59,8 @@ export type ModuleFault =
  * What is no fault but how some devices are: Ed25519 is known by its name only, CKA_ID cannot be set, both halves of a pair
  * are one object, there is no log-in (so nothing is private), another slot holds a card of others, the module has no locks, or
  * does not start without (`locks-only`), or starts in neither way (`no-start`), records its parameters, wants a buffer as long as
- * the signature, makes another instance for each C_GetFunctionList, was logged in to by another program. `not-private` is a fault: a token with a log-in whose key is there without one.
+ * the signature, makes another instance for each C_GetFunctionList, was logged in to by another program. keeps no public keys (`no-public`), lost
+ * the private one, makes half a pair. `not-private` is a fault: a token with a log-in whose key is there without one.
  */
 export type Peculiarity =
   | 'named-curve'
@@ -75,6 +76,9 @@ export type Peculiarity =
   | 'logged-in'
   | 'login-by-session'
   | 'nul-padding'
+  | 'no-public'
+  | 'no-private'
+  | 'half-made'
   | 'not-private'
   | 'foreign-card';
 

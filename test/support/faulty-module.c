@@ -155,9 +155,24 @@ static CK_RV logout(CK_SESSION_HANDLE session) {
   return real->C_Logout(session);
 }
 
+/* Some tokens keep no public keys, and half a pair may be lost: searches for these find nothing. */
+static int hides(CK_ATTRIBUTE_PTR template, CK_ULONG count) {
+  unsigned long value;
+  CK_OBJECT_CLASS hidden = CKO_VENDOR_DEFINED;
+  if (told("no-public", &value)) hidden = CKO_PUBLIC_KEY;
+  if (told("no-private", &value)) hidden = CKO_PRIVATE_KEY;
+  for (CK_ULONG n = 0; n < count; n++)
+    if (template[n].type == CKA_CLASS && *(CK_OBJECT_CLASS *)template[n].pValue == hidden) return 1;
+  return 0;
+}
+
 static CK_RV find_init(CK_SESSION_HANDLE session, CK_ATTRIBUTE_PTR template, CK_ULONG count) {
+  static CK_BYTE nowhere[] = "an object that no token has";
+  CK_ATTRIBUTE of_nothing[] = {{CKA_ID, nowhere, sizeof nowhere}};
   CK_RV struck = strike("C_FindObjectsInit");
-  return struck == CKR_OK ? real->C_FindObjectsInit(session, template, count) : struck;
+  if (struck != CKR_OK) return struck;
+  return hides(template, count) ? real->C_FindObjectsInit(session, of_nothing, 1)
+                                : real->C_FindObjectsInit(session, template, count);
 }
 
 static CK_RV find(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE_PTR objects, CK_ULONG room, CK_ULONG_PTR count) {
@@ -270,8 +285,14 @@ static CK_RV generate_pair(CK_SESSION_HANDLE session, CK_MECHANISM_PTR mechanism
     }
     public = translated;
   }
-  return real->C_GenerateKeyPair(session, mechanism, public, public_count, private, private_count, public_key,
-                                 private_key);
+  CK_RV result = real->C_GenerateKeyPair(session, mechanism, public, public_count, private, private_count, public_key,
+                                         private_key);
+  /* The token is full after the first half. */
+  if (result == CKR_OK && told("half-made", &value)) {
+    real->C_DestroyObject(session, *private_key);
+    result = CKR_DEVICE_MEMORY;
+  }
+  return result;
 }
 
 static CK_RV set_attributes(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object, CK_ATTRIBUTE_PTR attributes,

@@ -26,7 +26,9 @@ nss.C_Finalize();
 /** A throw-away token in `<dir>/nss`, with a PIN and without keys. */
 export function makeNssToken(
   dir: string,
-): Required<Omit<PartitionOptions, 'tokenSerial' | 'signer' | 'pinCredential' | 'pinSource'>> {
+): Required<
+  Omit<PartitionOptions, 'tokenSerial' | 'signer' | 'pinCredential' | 'pinSource' | 'publicKeyFile'>
+> {
   const folder = ['x86_64-linux-gnu', 'aarch64-linux-gnu']
     .map((name) => join(LIB, name))
     .find((one) => existsSync(join(one, 'libsoftokn3.so')));
