@@ -83,7 +83,7 @@ t.test('production.toml explains every key with its default', async (t) => {
 
 /** Of two keys either, and files that are there only where somebody put one. */
 const WITHOUT_DEFAULT =
-  /^(token_serial|pin_file|password_\w+|acceptance_key_\w+|url|library_parameters|algorithm|ca_file|policy(?= = "[^"]*\.policy")) /;
+  /^(token_serial|pin_file|public_key_file|password_\w+|acceptance_key_\w+|url|library_parameters|algorithm|ca_file|policy(?= = "[^"]*\.policy")) /;
 
 t.test('defaults, units and relative paths are resolved', async (t) => {
   const config = parseConfig(MINIMAL, '/etc/pdfseal/test.toml');
