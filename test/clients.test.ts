@@ -271,16 +271,17 @@ function signed({ body, signed }: Case['with'], secrets: Record<string, string>)
   return { body, headers, secrets: [secrets.own] };
 }
 
+const sandbox = await openSandbox({});
+t.teardown(() => sandbox.close());
+await sandbox.start();
+const trouble = new Trouble(sandbox.url);
+const url = await trouble.open();
+t.teardown(() => trouble.close());
+const reads = await sandbox.issueKey('archive', 'acme', '--scopes', 'jobs:read');
+
 for (const [language, { driver: driverIn, readme }] of Object.entries(LIBRARIES)) {
   t.test(`the client library for ${language}`, async (t) => {
-    const sandbox = await openSandbox({});
-    t.teardown(() => sandbox.close());
-    await sandbox.start();
-    const trouble = new Trouble(sandbox.url);
-    const url = await trouble.open();
-    t.teardown(() => trouble.close());
-    const seals = await sandbox.issueKey('erp', 'acme', '--scopes', 'jobs:create,jobs:read');
-    const reads = await sandbox.issueKey('archive', 'acme', '--scopes', 'jobs:read');
+    const seals = await sandbox.issueKey(language, 'acme', '--scopes', 'jobs:create,jobs:read');
     const keys = { seals, reads, wrong: `${seals.slice(0, -4)}0000`, none: undefined };
     const secrets = { own: newSecret(), other: newSecret() };
     const driver = new Driver(driverIn(t.testdir()));
