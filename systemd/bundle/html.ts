@@ -1,7 +1,7 @@
-/** The manual as HTML that needs no network, no server and, but for its search, no script. */
+/** The manual as HTML that needs no network and no server. Without scripts, it lacks its search and the buttons that copy code. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { dirname, join, normalize, relative } from 'node:path';
+import { dirname, extname, join, normalize, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Marked, type Tokens } from 'marked';
 import { manualSources } from './sources.ts';
@@ -9,6 +9,8 @@ import { manualSources } from './sources.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const STYLE = readFileSync(join(ROOT, 'page/palette.css'), 'utf8') + asset('style.css');
 const SEARCH_PAGE = 'search.html';
+/** The media types of pictures, by the ending of their files. */
+const PICTURES: Readonly<Record<string, string>> = { '.svg': 'image/svg+xml', '.png': 'image/png' };
 
 interface Page {
   /** Relative to the root of the checkout: `docs/hsm/softhsm.md`. */
@@ -17,6 +19,8 @@ interface Page {
   path: string;
   title: string;
   markdown: string;
+  /** The heading of the start page below which it is first linked to. */
+  group?: string;
 }
 
 interface Heading {
@@ -41,7 +45,8 @@ export function htmlManual(version: string): Map<string, string> {
   const files = new Map(
     rendered.map(({ page, body, headings }) => {
       const contents = contentsOf(pages, page, headings);
-      return [page.path, wholePage(page.path, page.title, contents, body, version)];
+      const script = body.includes('<pre>') ? asset('copy.js') : '';
+      return [page.path, wholePage(page.path, page.title, contents, body, version, script)];
     }),
   );
   const index = JSON.stringify(rendered.flatMap(({ sections }) => sections)).replaceAll('<', '\\u003c');
@@ -70,21 +75,34 @@ function readPages(): Page[] {
   });
 }
 
-/** The start page first, then each page where it is first linked to, those of a folder after the folder's own. */
+/** The start page first, then each page where it is first linked to as a whole, those of a folder after the folder's own. */
 function inOrder(pages: Page[]): Page[] {
   const order = new Set<Page>();
-  const visit = (page: Page | undefined): void => {
-    if (page === undefined || order.has(page)) return;
-    const ofFolder = pages.find(({ path }) => path === `${dirname(page.path)}/index.html`);
-    if (ofFolder !== page) visit(ofFolder);
+  const add = (page: Page, group?: string): void => {
+    if (order.has(page)) return;
+    page.group = group;
     order.add(page);
-    if (!page.path.endsWith('index.html')) return;
-    for (const [, href = ''] of page.markdown.matchAll(/\]\(([^)#:]+\.md)/g))
-      visit(pages.find(({ source }) => source === normalize(join(dirname(page.source), href))));
+    if (!page.path.endsWith('/index.html')) return;
+    const inside = pages.filter(({ path }) => dirname(path) === dirname(page.path));
+    for (const one of [...linkedFrom(page, page.markdown, inside), ...inside]) add(one, group);
   };
-  visit(pages.find(({ path }) => path === 'index.html'));
-  for (const page of pages) visit(page);
+  const [start] = pages.filter(({ path }) => path === 'index.html');
+  if (start === undefined) throw new Error('the manual has no start page');
+  add(start);
+  const outside = pages.filter(({ path }) => !path.includes('/') || path.endsWith('/index.html'));
+  for (const part of start.markdown.split(/^(?=## )/m)) {
+    const [, heading] = /^## (.+)$/m.exec(part) ?? [];
+    for (const page of linkedFrom(start, part, outside)) add(page, heading);
+  }
+  for (const page of pages) add(page);
   return [...order];
+}
+
+function linkedFrom({ source }: Page, markdown: string, pages: readonly Page[]): Page[] {
+  const targets = Array.from(markdown.matchAll(/\]\(([^)#:]+\.md)\)/g), ([, href = '']) =>
+    normalize(join(dirname(source), href)),
+  );
+  return targets.flatMap((target) => pages.filter((page) => page.source === target));
 }
 
 /** As GitHub makes anchors of headings. */
@@ -111,8 +129,10 @@ function renderPage(page: Page, pages: readonly Page[]) {
         return `<a href="${escapeHtml(targetOf(href, page, pages))}">${this.parser.parseInline(tokens)}</a>`;
       },
       image({ href, text }: Tokens.Image): string {
-        const svg = readFileSync(join(ROOT, dirname(page.source), href)).toString('base64');
-        return `<img src="data:image/svg+xml;base64,${svg}" alt="${escapeHtml(text)}">`;
+        const type = PICTURES[extname(href)];
+        if (type === undefined) throw new Error(`${page.source}: ${href} is a picture of an unknown type`);
+        const picture = readFileSync(join(ROOT, dirname(page.source), href)).toString('base64');
+        return `<img src="data:${type};base64,${picture}" alt="${escapeHtml(text)}">`;
       },
       html({ text }: Tokens.HTML | Tokens.Tag): string {
         return escapeHtml(text);
@@ -163,16 +183,18 @@ function plainText(raw: string): string {
     .trim();
 }
 
-/** The contents column: all pages, and below the one that is open its sections. */
+/** The contents column: all pages in their groups, and below the one that is open its sections. */
 function contentsOf(pages: readonly Page[], open: Page | undefined, headings: readonly Heading[]): string {
   const from = open?.path ?? SEARCH_PAGE;
-  const items = pages.map((page) => {
+  const items = pages.map((page, index) => {
+    const isFirst = page.group !== undefined && page.group !== pages[index - 1]?.group;
+    const group = isFirst ? `<li class="group">${escapeHtml(page.group ?? '')}</li>\n` : '';
     const depth = page.path.includes('/') && !page.path.endsWith('index.html') ? ' class="inner"' : '';
     const current = page === open ? ' aria-current="page"' : '';
     const own = page === open ? headings : [];
     const sections = own.map(({ text, anchor }) => `<li><a href="#${anchor}">${escapeHtml(text)}</a></li>`);
     const list = sections.length === 0 ? '' : `\n<ul>${sections.join('')}</ul>`;
-    return `<li${depth}><a href="${pathBetween(from, page.path)}"${current}>${escapeHtml(page.title)}</a>${list}</li>`;
+    return `${group}<li${depth}><a href="${pathBetween(from, page.path)}"${current}>${escapeHtml(page.title)}</a>${list}</li>`;
   });
   return `<ul>\n${items.join('\n')}\n</ul>`;
 }

@@ -51,16 +51,19 @@ t.test('tables and alerts come from the program, and a name that nothing makes i
   for (const [path, content] of files) t.notMatch(content, 'title="made"', path);
 });
 
-t.test('pages load nothing from elsewhere, and only the search has a script', async (t) => {
-  for (const [path, content] of files) {
-    t.match(content, /<meta http-equiv="Content-Security-Policy" content="default-src 'none'; /, path);
-    t.notMatch(content, /<(link|iframe|object|embed)\b|@import|url\(/, path);
-    for (const [, source = ''] of content.matchAll(/ src="([^"]*)"/g)) t.match(source, /^data:image\/svg/);
-    const isSearch = path === 'search.html';
-    t.equal(content.includes("script-src 'none'"), !isSearch, path);
-    t.equal(content.split('<script').length - 1, isSearch ? 2 : 0, path);
-  }
-});
+t.test(
+  'pages load nothing from elsewhere, and scripts are those of the search and of copying code',
+  async (t) => {
+    for (const [path, content] of files) {
+      t.match(content, /<meta http-equiv="Content-Security-Policy" content="default-src 'none'; /, path);
+      t.notMatch(content, /<(link|iframe|object|embed)\b|@import|url\(/, path);
+      for (const [, source = ''] of content.matchAll(/ src="([^"]*)"/g)) t.match(source, /^data:image\//);
+      const scripts = path === 'search.html' ? 2 : content.includes('<pre>') ? 1 : 0;
+      t.equal(content.includes("script-src 'none'"), scripts === 0, path);
+      t.equal(content.split('<script').length - 1, scripts, path);
+    }
+  },
+);
 
 t.test('the search finds a page from the disk, without any request', async (t) => {
   const url = written(t);
@@ -93,6 +96,35 @@ t.test('the search finds a page from the disk, without any request', async (t) =
   );
   t.strictSame(page.complaints, []);
 });
+
+t.test(
+  'pictures are shown, pages stand below the headings of the start page, and code can be copied',
+  async (t) => {
+    const url = written(t);
+    const page = await openPage(t, url('console.html'));
+    const widths = `Array.from(document.images, ({ complete, naturalWidth }) => complete && naturalWidth)`;
+    const illustrated = [...files].filter(([, content]) => content.includes('<img'));
+    t.ok(illustrated.length >= 2);
+    for (const [path] of illustrated) {
+      await page.navigate(url(path));
+      const seen = (await page.evaluate(widths)) as (number | false)[];
+      t.ok(seen.length > 0 && seen.every((width) => width !== false && width > 0), `${path}: ${seen}`);
+    }
+    const groups = `Array.from(document.querySelectorAll('nav .group'), ({ textContent }) => textContent)`;
+    const start = readFileSync('docs/README.md', 'utf8');
+    t.strictSame(
+      await page.evaluate(groups),
+      Array.from(start.matchAll(/^## (.+)$/gm), ([, heading]) => heading),
+    );
+
+    await page.navigate(url('verify.html'));
+    await page.evaluate(`navigator.clipboard.writeText = async (text) => { window.copied = text; }`);
+    await page.evaluate(`document.querySelector('pre button').click()`);
+    await page.until(`document.querySelector('pre button').textContent === 'Copied'`);
+    t.match(await page.evaluate(`window.copied`), /^pdfseal verify invoice\.pdf .*\n$/);
+    t.strictSame(page.complaints, []);
+  },
+);
 
 t.test('pages fit every screen, light and dark', async (t) => {
   const url = written(t);
