@@ -348,8 +348,8 @@ class DeviceTrials {
 /** For steps that an interrupt must not end. */
 const NEVER = new AbortController().signal;
 const INTERRUPTED = 'the command was interrupted';
-/** An empty message is never signed; a checkpoint has some hundred bytes. */
-const MESSAGE_LENGTHS = [1, 32, 4096];
+/** A checkpoint has some hundred bytes; a device may refuse more than two thousand (YubiHSM 2). */
+const MESSAGE_LENGTHS = [1, 32, 512];
 
 async function signAndVerify(signer: SignerProcess, key: TokenPublicKey, message: Buffer): Promise<void> {
   const { signature } = await signer.ask({ kind: 'signBytes', message: toBase64(message) }, SIGN_MS_MAX);

@@ -4,15 +4,20 @@ import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Metrics } from '../../src/admin/metrics.ts';
 import { requestsOfAdministration } from '../../src/admin/openapi.ts';
+import { AUTHORITY_ALGORITHMS } from '../../src/asn1/signatureAlgorithm.ts';
 import { ERROR_KINDS } from '../../src/base/errorKinds.ts';
 import { EXIT_MEANINGS } from '../../src/cli/exit.ts';
+import type { AcceptanceReport } from '../../src/cli/hsm/acceptanceReport.ts';
 import type { Operation } from '../../src/http/openapiParts.ts';
 import { OPERATIONS } from '../../src/http/operations.ts';
 import { WEBHOOK_OPERATIONS } from '../../src/http/webhookOperations.ts';
 import { PIN_NOT_JUDGED } from '../../src/kms/refusedPins.ts';
 import { RETURN_VALUES } from '../../src/kms/returnValues.ts';
 import { SIGNER_REMEDIES } from '../../src/kms/signerFailure.ts';
+import { SIGNATURE_ALGORITHMS } from '../../src/log/verifierKey.ts';
 
+/** The reports of the modules that were tried. */
+export const MODULES_FOLDER = 'docs/hsm/modules';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 export interface ManualSource {
@@ -77,6 +82,11 @@ const MADE: Readonly<Record<string, () => string>> = {
       ['Code', 'Meaning', 'What to do'],
       Object.entries(RETURN_VALUES).map(([code, { means, remedy }]) => [`\`${code}\``, means, remedy]),
     ),
+  'Modules that were tried': () =>
+    table(
+      ['Module', 'Library', 'Log keys', 'Time-stamping keys', 'Signatures a second', 'Outcome', 'Tried'],
+      triedModules().map(rowOfModule),
+    ),
   'Log-ins that do not count': () =>
     table(
       ['Error', 'Why it says nothing about the PIN'],
@@ -90,6 +100,33 @@ const MADE: Readonly<Record<string, () => string>> = {
   'Requests to the administration': () =>
     table(['Request', 'What it does', 'Scope of the key'], rowsOf(requestsOfAdministration(), '')),
 };
+
+/** A report of `pdfseal hsm acceptance`, and the name of the module in `test/support/modules.ts`. */
+type TriedModule = AcceptanceReport & { name: string };
+
+function triedModules(): TriedModule[] {
+  const files = readdirSync(join(ROOT, MODULES_FOLDER)).toSorted();
+  return files.map((file) => JSON.parse(read(join(MODULES_FOLDER, file))) as TriedModule);
+}
+
+function rowOfModule({ name, module, algorithms, outcome, date, remark }: TriedModule): string[] {
+  const working = algorithms.filter((one) => one.outcome === 'works');
+  const namesIn = (known: readonly string[]) =>
+    working.map(({ algorithm }) => algorithm).filter((one) => known.includes(one));
+  const [first] = working;
+  const rates = first?.rates.flatMap(({ sessions, per_second: rate }) =>
+    rate === undefined ? [] : [`${Math.round(rate)} in ${sessions}`],
+  );
+  return [
+    remark === undefined ? name : `${name} (${remark})`,
+    module.version ?? '',
+    namesIn(SIGNATURE_ALGORITHMS).join(', ') || 'none',
+    namesIn(AUTHORITY_ALGORITHMS).join(', ') || 'none',
+    first === undefined ? '' : `${first.algorithm}: ${[rates?.at(0), rates?.at(-1)].join(', ')} sessions`,
+    outcome,
+    date.slice(0, 10),
+  ];
+}
 
 const ACCESS: Partial<Record<Operation['access'], string>> = {
   log: 'any key; no key with `log.public`',
