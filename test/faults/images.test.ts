@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { cutLines, cutsAt, writeImage } from './images.ts';
-import { BEGIN, readTrace } from './trace.ts';
+import { BEGIN, readTrace, TraceFile } from './trace.ts';
 
 const hex = (text: string) =>
   Array.from(Buffer.from(text), (byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('');
@@ -32,6 +32,22 @@ function imagesOf(t: Test, ...calls: string[]): Set<string> {
   }
   return found;
 }
+
+t.test('a trace is read from its file line by line, whatever the lengths of the lines', async (t) => {
+  const lines = [
+    '',
+    'a',
+    'b'.repeat(3_000_000),
+    '',
+    'c'.repeat(2 ** 20 - 2),
+    'd'.repeat(2 ** 20 - 1),
+    'e',
+    '',
+  ];
+  const dir = t.testdir({ trace: lines.join('\n') });
+  const trace = new TraceFile(join(dir, 'trace'));
+  for (const _ of ['first', 'second']) t.strictSame([...trace], lines);
+});
 
 t.test('a flushed write is there, and an unflushed one may or may not be', async (t) => {
   const write = `7  pwrite64(${file(3, 'a')}, "${hex('new')}", 3, 0) = 3`;

@@ -23,7 +23,7 @@ export async function cutMoves(
   const against: string[] = [];
   let dir: string | undefined;
   try {
-    const recorded = record('recordedMoves.ts', seed, folder, code);
+    const recorded = await record('recordedMoves.ts', seed, folder, code);
     dir = recorded.dir;
     const recording = recordingIn(folder, recorded);
     const first = recording.said.find(({ text }) => text.startsWith(PROMISED))?.line;

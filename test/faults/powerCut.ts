@@ -6,13 +6,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client } from '../support/client.ts';
 import { ENVIRONMENT } from '../support/daemon.ts';
+import { programFile } from '../support/programs.ts';
 import { Sandbox } from '../support/sandbox.ts';
 import type { History } from './history.ts';
 import { type Cut, cutLines, cutsAt, writeImage } from './images.ts';
 import type { Expected } from './judge.ts';
 import type { Outcome } from './play.ts';
 import { randomFrom } from './random.ts';
-import { PROMISED, type Recording, readTrace, STRACE } from './trace.ts';
+import { PROMISED, type Recording, readTrace, STRACE, TraceFile } from './trace.ts';
 
 const RECORD_MS_MAX = 240_000;
 /** So many images are judged by one process. */
@@ -38,7 +39,7 @@ export async function cutPower(seed: number, { images, starts, code }: PowerCutO
   const folder = mkdtempSync(join(tmpdir(), 'pdfseal-recorded-'));
   let recorded: Recorded | undefined;
   try {
-    recorded = record('recorded.ts', seed, folder, code);
+    recorded = await record('recorded.ts', seed, folder, code);
     const recording = recordingIn(folder, recorded);
     const random = randomFrom(seed);
     const cuts = chosen(recording, random, images);
@@ -67,12 +68,14 @@ export async function cutPower(seed: number, { images, starts, code }: PowerCutO
 }
 
 /** Has a program of this folder do all that it does to its disk, and puts what was recorded into `folder`. */
-export function record(
+export async function record(
   program: string,
   seed: number,
   folder: string,
   code: { dist: string } | undefined,
-): Recorded {
+): Promise<Recorded> {
+  // The programs of the tests are made before: V8 writes half a gigabyte while it compiles them.
+  await programFile('cli/run', 'src');
   const [strace = '', ...options] = STRACE;
   const file = fileURLToPath(new URL(program, import.meta.url));
   const args = [
@@ -95,7 +98,7 @@ export function record(
 }
 
 export function recordingIn(folder: string, { dir }: Recorded): Recording {
-  return readTrace(readFileSync(join(folder, 'trace'), 'latin1').split('\n'), dir, join(folder, 'base'));
+  return readTrace(new TraceFile(join(folder, 'trace')), dir, join(folder, 'base'));
 }
 
 /** Where power is cut: at most so many images of the moments from a line on. */

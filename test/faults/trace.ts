@@ -2,7 +2,7 @@
  * What processes did to the files below a folder, and what they said to others meanwhile, read from the output of strace. One trace has all
  * processes that write, so its lines give one order of everything: a call begins at a line and ends at a line.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
 /** Every string is whole, and in hex. */
@@ -44,6 +44,36 @@ export interface Recording {
   said: { line: number; text: string }[];
 }
 
+/** The lines of a file that can be larger than a string. */
+export class TraceFile implements Iterable<string> {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  *[Symbol.iterator](): Iterator<string> {
+    const file = openSync(this.#path, 'r');
+    const buffer = Buffer.alloc(READ_BYTES);
+    try {
+      let begun = '';
+      for (let bytes = readSync(file, buffer); bytes > 0; bytes = readSync(file, buffer)) {
+        const [first = '', ...others] = buffer.toString('latin1', 0, bytes).split('\n');
+        begun += first;
+        for (const line of others) {
+          yield begun;
+          begun = line;
+        }
+      }
+      yield begun;
+    } finally {
+      closeSync(file);
+    }
+  }
+}
+
+const READ_BYTES = 1 << 20;
+
 interface Opened {
   position: number;
   flags: string;
@@ -56,22 +86,20 @@ interface Call {
   args: string;
   /** The path of the first argument if that is a descriptor. */
   path: string;
-  strings: Buffer[];
   begin: number;
   end: number;
   result: number;
 }
 
-/** Throws for what it does not understand: a call that is passed over would make images that cannot be. */
-export function readTrace(lines: readonly string[], folder: string, base: string): Recording {
-  const calls = [...callsOf(lines)];
-  const recorder = new Recorder(folder, base, makersOf(calls));
+/** Goes through the lines twice. Throws for what it does not understand: a call that is passed over would make images that cannot be. */
+export function readTrace(lines: Iterable<string>, folder: string, base: string): Recording {
+  const recorder = new Recorder(folder, base, makersOf(callsOf(lines)));
   const said: Recording['said'] = [];
   let hasBegun = false;
-  for (const call of calls) {
+  for (const call of callsOf(lines)) {
     const isSaid =
       /^writev?$/.test(call.name) && (call.path.startsWith('socket:') || call.args.startsWith('2<'));
-    const text = isSaid ? Buffer.concat(call.strings).toString() : '';
+    const text = isSaid ? Buffer.concat(stringsOf(call)).toString() : '';
     if (text === BEGIN) hasBegun = true;
     else if (!hasBegun || call.result < 0) continue;
     else if (isSaid) said.push({ line: call.begin, text });
@@ -82,9 +110,11 @@ export function readTrace(lines: readonly string[], folder: string, base: string
 }
 
 /** The calls that returned, in the order in which they did. */
-function* callsOf(lines: readonly string[]): Iterable<Call> {
+function* callsOf(lines: Iterable<string>): Iterable<Call> {
   const unfinished = new Map<string, { text: string; begin: number }>();
-  for (const [line, whole] of lines.entries()) {
+  let line = -1;
+  for (const whole of lines) {
+    line += 1;
     const thread = whole.slice(0, whole.indexOf(' '));
     const rest = whole.slice(thread.length).trimStart();
     if (rest.endsWith('<unfinished ...>')) {
@@ -98,14 +128,12 @@ function* callsOf(lines: readonly string[]): Iterable<Call> {
     if (result === undefined) continue;
     const open = text.indexOf('(');
     const args = text.slice(open + 1, close);
-    const strings = Array.from(args.matchAll(/"([^"]*)"/g), ([, hex = '']) => fromHex(hex));
     const path = fromHex(/^\w+<([^>]*)>/.exec(args)?.[1] ?? '').toString();
     yield {
       thread,
       name: text.slice(0, open),
       args,
       path,
-      strings,
       begin: before?.begin ?? line,
       end: line,
       result: Number(result),
@@ -119,15 +147,17 @@ function* callsOf(lines: readonly string[]): Iterable<Call> {
  */
 type Makers = ReadonlyMap<string, { thread: string; isOneProcess: boolean }>;
 
-function makersOf(calls: readonly Call[]): Makers {
-  return new Map(
-    calls
-      .filter(({ name, result }) => /^(?:clone3?|v?fork)$/.test(name) && result > 0)
-      .map(({ thread, args, result }) => [
-        `${result}`,
-        { thread, isOneProcess: args.includes('CLONE_FILES') },
-      ]),
-  );
+function makersOf(calls: Iterable<Call>): Makers {
+  const makers = new Map<string, { thread: string; isOneProcess: boolean }>();
+  for (const { thread, name, args, result } of calls)
+    if (/^(?:clone3?|v?fork)$/.test(name) && result > 0)
+      makers.set(`${result}`, { thread, isOneProcess: args.includes('CLONE_FILES') });
+  return makers;
+}
+
+/** Those among the arguments. */
+function stringsOf({ args }: Call): Buffer[] {
+  return Array.from(args.matchAll(/"([^"]*)"/g), ([, hex = '']) => fromHex(hex));
 }
 
 function fromHex(escaped: string): Buffer {
@@ -159,7 +189,7 @@ class Recorder {
   }
 
   #recordOpen(inode: Inode, call: Call): void {
-    const { name, path, args, strings, result } = call;
+    const { name, path, args, result } = call;
     const opened = this.#openedAs(call.thread, Number.parseInt(args, 10), path) ?? { position: 0, flags: '' };
     if (name === 'lseek') opened.position = result;
     else if (name === 'fsync' || name === 'fdatasync') this.#flush(inode, call);
@@ -169,7 +199,7 @@ class Recorder {
       const end = opened.flags.includes('O_APPEND') ? this.contentOf(inode).length : opened.position;
       const offset = isAt ? Number(args.split(', ').at(-1)) : end;
       if (!isAt) opened.position = offset + result;
-      const data = Buffer.concat(strings).subarray(0, result);
+      const data = Buffer.concat(stringsOf(call)).subarray(0, result);
       const isSync = /O_D?SYNC/.test(opened.flags);
       this.#add(call, { inode, write: { offset, data }, ...(isSync && { flushed: call.end }) });
     } else throw new Error(`the trace has ${name} of ${path}, which is not understood`);
@@ -198,8 +228,9 @@ class Recorder {
     to.opened.position += result;
   }
 
-  #open({ strings, args, result, ...call }: Call): void {
-    const path = strings[0]?.toString() ?? '';
+  #open(call: Call): void {
+    const { args, result } = call;
+    const path = stringsOf(call)[0]?.toString() ?? '';
     this.#opened.set(`${this.#processOf(call.thread)} ${result} ${path}`, { position: 0, flags: args });
     const known = this.#byPath.get(path);
     if (known !== undefined && args.includes('O_TRUNC')) this.#add(call, { inode: known, truncate: 0 });
@@ -222,7 +253,7 @@ class Recorder {
   }
 
   #changeNames(call: Call): void {
-    const [from = '', to = ''] = call.strings.map(String);
+    const [from = '', to = ''] = stringsOf(call).map(String);
     const isFolder = call.name.startsWith('mkdir');
     const inode = isFolder ? { bytes: Buffer.alloc(0), names: new Map() } : this.#byPath.get(from);
     if (inode === undefined) return;
