@@ -9,8 +9,11 @@ import { type Config, loadConfig } from '../../src/config/config.ts';
 import { readVerified } from '../../src/copy/copies.ts';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { readerOf } from '../../src/pdf/sourceReader.ts';
+import { bufferSource } from '../../src/pdf/window.ts';
 import { doubtOf } from '../../src/prove/trail/lastCheckpoint.ts';
-import { readReceipt } from '../../src/prove/trail/receipts.ts';
+import { readReceipt, readSuffix } from '../../src/prove/trail/receipts.ts';
+import { openSealedPdf } from '../../src/prove/verify/sealedPdf.ts';
 import { openStoreAt } from '../../src/store/engines.ts';
 import type { Store } from '../../src/store/store.ts';
 import { certificateFile, readInstalled, retiredDir } from '../../src/tsa/installed.ts';
@@ -64,6 +67,8 @@ async function judgeJob(
 ): Promise<string[]> {
   const record = await store.jobs.get(id);
   if (record === undefined) return [`${id} was acknowledged (${phase}) and is gone`];
+  if (record.job.content?.attachment !== undefined && (await store.copies.get(id)) === undefined)
+    return [`${id} was acknowledged (${phase}), and its document is gone`];
   if (record.outcome?.kind !== 'sealed')
     return phase === 'completed' ? [`${id} was completed and is not sealed`] : [];
   const text = encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex));
@@ -72,19 +77,21 @@ async function judgeJob(
     : [];
 }
 
-/** Every copy that the store knows is there, whole. */
+/** Every copy that the store knows is there, whole; with its receipt, if that is attached, it is a sealed PDF. */
 async function judgeCopies(store: Store, folder: string): Promise<string[]> {
   const against: string[] = [];
   for await (const { jobId, copy } of store.copies.all()) {
-    const content = (await store.jobs.get(jobId))?.job.content;
-    const digests = content?.sealedDocument ?? content?.document;
-    const { bytes = 0, sha256 = '' } = digests ?? {};
+    const { job, outcome } = (await store.jobs.get(jobId)) ?? {};
+    const { bytes = 0, sha256 = '' } = job?.content?.sealedDocument ?? job?.content?.document ?? {};
     const key = Buffer.from(copy.key, 'base64');
+    const place = { name: copy.file, path: join(folder, copy.file), at: copy.at ?? 0 };
     try {
-      for await (const _ of readVerified(
-        { name: copy.file, path: join(folder, copy.file), at: copy.at ?? 0, key, bytes },
-        sha256,
-      ));
+      const document: Buffer[] = [];
+      for await (const chunk of readVerified({ ...place, key, bytes }, sha256)) document.push(chunk);
+      if (job?.content?.attachment === undefined || outcome?.kind !== 'sealed') continue;
+      const suffix = (await readSuffix(store, job, outcome.leafIndex)) ?? Buffer.alloc(0);
+      const { finding } = await openSealedPdf(readerOf(bufferSource(Buffer.concat([...document, suffix]))));
+      if (finding.outcome !== 'passed') against.push(`the sealed PDF of ${jobId}: ${finding.detail}`);
     } catch (error) {
       against.push(`${jobId} has no copy: ${error}`);
     }

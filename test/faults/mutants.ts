@@ -292,6 +292,12 @@ export const POWER_MUTANTS: readonly PowerMutant[] = [
     instead: 'if (entry.isDirectory())',
   },
   {
+    name: 'acknowledges kept documents before their flush',
+    file: 'copy/segments.js',
+    line: 'constants.O_EXCL | constants.O_DSYNC',
+    instead: 'constants.O_EXCL',
+  },
+  {
     name: 'signs before the signers remember it on disk',
     file: 'kms/treeFile.js',
     line: 'constants.O_RDWR | constants.O_DSYNC',
