@@ -1,6 +1,7 @@
 import { assert } from '../base/assert.ts';
 import { toHex } from '../base/bytes.ts';
 import { sha256, sha512 } from '../base/crypto.ts';
+import { free } from '../base/memory.ts';
 import type { Calibration } from './calibrate.ts';
 import type { Engine, EngineName, Hashed, Piece } from './engine.ts';
 import { crossChecked, type Hasher } from './hasher.ts';
@@ -237,12 +238,4 @@ class EnginePool {
     this.#pendingBytes -= lane.pendingBytes;
     lane.fail(error);
   }
-}
-
-/**
- * Frees memory that is no longer needed. Otherwise, chunks of uploads accumulate until the garbage collector marks the whole heap, tens of
- * times a second.
- */
-function free({ buffer, byteLength }: Uint8Array): void {
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
