@@ -2,7 +2,6 @@
  * The chain of cross-reference sections, which says where each object is (ISO 32000-2, 7.5.4 to 7.5.8). Only what every reader reads alike
  * is accepted: if one repaired a document and another did not, they could show different objects.
  */
-import { toBinary } from '../../base/bytes.ts';
 import type { FileText } from './fileText.ts';
 import { readObject, streamData } from './indirectObject.ts';
 import { NotSealable } from './notSealable.ts';
@@ -113,7 +112,7 @@ export function* entriesOf(section: XrefSection): Iterable<{ number: number; pla
 /** The offset at the end of the file. Nothing but white space may follow. */
 async function lastSection(file: FileText): Promise<number> {
   const from = Math.max(0, file.reader.size - TAIL_BYTES);
-  const tail = toBinary(await file.bytes(from, file.reader.size - from, 'its end'));
+  const tail = await file.textAt(from, file.reader.size - from, 'its end');
   const found = LAST_LINES.exec(tail.slice(Math.max(0, tail.lastIndexOf('startxref'))));
   if (found === null) throw new NotSealable('its last lines do not say where its cross-references are');
   return Number(found[1]);

@@ -17,7 +17,6 @@
  * find it. A large document, in which nothing is looked for, must have no such reference. The revision itself has nothing in it that looks
  * like another object.
  */
-import { toBinary } from '../../base/bytes.ts';
 import { type Entries, endOfSection, entriesOf, placeIn, type XrefSection } from './crossReferences.ts';
 import { type PdfObject, readObject } from './indirectObject.ts';
 import { NotSealable } from './notSealable.ts';
@@ -182,6 +181,7 @@ async function highestNumber(file: PdfFile, root: NodeOf<'reference'>): Promise<
     lastOffset = offset;
     const now = file.placeOf(number);
     const isCurrent = now !== undefined && 'offset' in now && now.offset === offset;
+    if (isCurrent) file.keep(last);
     // The length of an earlier revision may stand in an object that has another value now.
     end = isCurrent || !hasDistantLength(last) ? await file.endOf(last) : last.end;
     values.see(last, isCurrent);
@@ -302,7 +302,7 @@ async function refuseOtherCatalogs(file: PdfFile, { number, end }: PdfObject): P
   if (size > SCANNED_BYTES_MAX) return;
   for (let from = start; from < size; from += SCAN_BYTES) {
     const bytes = Math.min(SCAN_BYTES + SCAN_OVERLAP_BYTES, size - from);
-    const text = toBinary(await file.text.bytes(from, bytes, 'its end'));
+    const text = await file.text.textAt(from, bytes, 'its end');
     if (namesCatalog(text, number)) throw refuse();
   }
 }
@@ -323,26 +323,48 @@ async function requireOwnLine({ text }: PdfFile, offset: number, number: number)
   });
 }
 
-/** What looks like the heading of an object. What goes on for longer than anybody needs counts, too. */
+/** What follows the number in what looks like the heading of an object. What goes on for longer than anybody needs counts, too. */
 const HEADING =
-  /(?<![0-9])([0-9]{1,99})(?=([\0\t\n\f\r ]{1000}|[\0\t\n\f\r ]{1,999}(?:%|[0-9]{1,10}(?:[\0\t\n\f\r ]{1000}|[\0\t\n\f\r ]{1,999}(?:%|obj)))))/g;
+  /[\0\t\n\f\r ]{1000}|[\0\t\n\f\r ]{1,999}(?:%|[0-9]{1,10}(?:[\0\t\n\f\r ]{1000}|[\0\t\n\f\r ]{1,999}(?:%|obj)))/y;
+const DIGITS_MAX = 99;
 /** How a heading goes on after the sign of a comment in it. */
 const REST_OF_HEADING = /^[^\r\n]{0,200}[\r\n][\0\t\n\f\r ]{0,99}(?:[0-9]{1,10}[\0\t\n\f\r ]{1,99})?obj/;
 const REST_LENGTH_MAX = 450;
 /** The catalog in a trailer, however it is written. */
 const ROOT =
-  /\/(?:R|#52)(?:o|#6[Ff]){2}(?:t|#74)(?:[\0\t\n\f\r ]{1000}|[\0\t\n\f\r ]{0,999}(?:[%<+.-]|([0-9]{1,99})[\0\t\n\f\r ]{1,20}\d{1,5}[\0\t\n\f\r ]{1,20}R|[0-9]))/g;
+  /\/(?:R|#52)(?:o|#6[Ff]){2}(?:t|#74)(?:[\0\t\n\f\r ]{1000}|[\0\t\n\f\r ]{0,999}(?:[%<+.-]|([0-9]{1,99})[\0\t\n\f\r ]{1,20}\d{1,5}[\0\t\n\f\r ]{1,20}R|[0-9]))/y;
+const ROOT_BEGINNINGS = ['/R', '/#52'];
 
 /** Whether something looks like another object with the number of the catalog, or like a trailer that names another catalog. */
 function namesCatalog(text: string, number: number): boolean {
-  for (const { 1: own = '', 2: more = '', index } of text.matchAll(HEADING)) {
-    if (Number(own) !== number || isComment(text, index)) continue;
-    const end = index + own.length + more.length;
-    if (!more.endsWith('%') || REST_OF_HEADING.test(text.slice(end, end + REST_LENGTH_MAX))) return true;
+  const digits = `${number}`;
+  // The search for a text is many times as fast as an expression.
+  for (let at = text.indexOf(digits); at >= 0; at = text.indexOf(digits, at + 1)) {
+    let start = at;
+    while (text[start - 1] === '0') start -= 1;
+    const end = at + digits.length;
+    if (isDigit(text, start - 1) || isDigit(text, end) || end - start > DIGITS_MAX) continue;
+    const [more] = matchAt(HEADING, text, end) ?? [];
+    if (more === undefined || isComment(text, start)) continue;
+    const rest = text.slice(end + more.length, end + more.length + REST_LENGTH_MAX);
+    if (!more.endsWith('%') || REST_OF_HEADING.test(rest)) return true;
   }
-  for (const { 1: other, index } of text.matchAll(ROOT))
-    if (Number(other ?? -1) !== number && !isComment(text, index)) return true;
+  for (const beginning of ROOT_BEGINNINGS)
+    for (let at = text.indexOf(beginning); at >= 0; at = text.indexOf(beginning, at + 1)) {
+      const found = matchAt(ROOT, text, at);
+      if (found && Number(found[1] ?? -1) !== number && !isComment(text, at)) return true;
+    }
   return false;
+}
+
+function matchAt(sticky: RegExp, text: string, at: number): RegExpExecArray | null {
+  sticky.lastIndex = at;
+  return sticky.exec(text);
+}
+
+function isDigit(text: string, at: number): boolean {
+  const code = text.charCodeAt(at);
+  return code >= 0x30 && code <= 0x39;
 }
 
 /** Some readers repair a document whose first or last page they do not find. */

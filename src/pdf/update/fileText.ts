@@ -74,6 +74,15 @@ export class FileText {
     return this.reader.read(offset, length);
   }
 
+  /** As {@link bytes}, as text. */
+  async textAt(offset: number, length: number, name: string): Promise<string> {
+    const { text, offset: start } = this.#piece;
+    if (offset < start || offset + length > start + text.length)
+      return toBinary(await this.bytes(offset, length, name));
+    this.spend(length);
+    return text.slice(offset - start, offset - start + length);
+  }
+
   /** Parses what is at `offset`, and probably has so many bytes. The parser's positions are those in the text of the piece. */
   async parse<T>(
     offset: number,
@@ -87,7 +96,7 @@ export class FileText {
       bytes <= 2 * OBJECT_BYTES_MAX;
       bytes = Math.max(READ_BYTES_MIN, bytes * 8)
     ) {
-      const piece = await this.#pieceAt(offset, bytes);
+      const piece = this.#known(offset, bytes) ?? (await this.#read(offset, bytes));
       const isWhole = piece.offset + piece.text.length >= this.reader.size;
       const parser = new Parser(piece.text, offset - piece.offset, isWhole, name, number);
       try {
@@ -101,17 +110,33 @@ export class FileText {
     throw new NotSealable(`${name} is larger than any object needs`, number);
   }
 
+  /** The last piece, if it has so many bytes from `offset`, or all that there are. */
+  #known(offset: number, bytes: number): TextPiece | undefined {
+    const end = this.#pieceEnd;
+    return this.#isWithin(offset) && (offset + bytes <= end || end === this.reader.size)
+      ? this.#piece
+      : undefined;
+  }
+
+  get #pieceEnd(): number {
+    return this.#piece.offset + this.#piece.text.length;
+  }
+
+  /** What is before an object is looked at, too. */
+  #isWithin(offset: number): boolean {
+    const start = this.#piece.offset;
+    return offset >= Math.min(start + 1, offset + start) && offset < this.#pieceEnd;
+  }
+
   /** A text with so many bytes from `offset`, if there are as many. */
-  async #pieceAt(offset: number, bytes: number): Promise<TextPiece> {
-    const last = this.#piece;
-    const end = last.offset + last.text.length;
-    // What is before an object is looked at, too.
-    const isWithin = offset >= Math.min(last.offset + 1, offset + last.offset) && offset < end;
-    if (isWithin && (offset + bytes <= end || end === this.reader.size)) return last;
-    const isNext = isWithin || (offset >= end && offset < end + READ_BYTES_MIN);
+  async #read(offset: number, bytes: number): Promise<TextPiece> {
+    const end = this.#pieceEnd;
+    const isNext = this.#isWithin(offset) || (offset >= end && offset < end + READ_BYTES_MIN);
     this.#ahead = isNext ? Math.min(2 * this.#ahead, READ_BYTES_MAX) : READ_BYTES_MIN;
-    const start = Math.max(0, offset - MARGIN_BYTES);
-    const length = Math.min(MARGIN_BYTES + Math.max(bytes, this.#ahead), this.reader.size - start);
+    const isSmall = this.reader.size <= READ_BYTES_MAX;
+    const start = isSmall ? 0 : Math.max(0, offset - MARGIN_BYTES);
+    const wanted = isSmall ? this.reader.size : MARGIN_BYTES + Math.max(bytes, this.#ahead);
+    const length = Math.min(wanted, this.reader.size - start);
     this.spend(length);
     const text = toBinary(await this.reader.read(start, length));
     if (text.length !== length) throw new NotSealable('it cannot be read as far as it should be long');

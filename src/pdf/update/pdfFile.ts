@@ -65,10 +65,16 @@ export class PdfFile {
     const kept = this.#kept.get(number);
     if (kept !== undefined) return kept;
     const object = 'offset' in place ? await this.plain(number, place) : await this.packed(number, place);
+    this.keep(object);
+    return object;
+  }
+
+  /** Keeps the object, which is the one that has its number now, for those who ask for it soon. */
+  keep(object: PdfObject): void {
+    if (object.value.end - object.value.start > KEPT_CHARS_MAX) return;
     const [oldest] = this.#kept.keys();
     if (oldest !== undefined && this.#kept.size === KEPT_MAX) this.#kept.delete(oldest);
-    if (object.value.end - object.value.start <= KEPT_CHARS_MAX) this.#kept.set(number, object);
-    return object;
+    this.#kept.set(object.number, object);
   }
 
   /** The object at an offset, which must be that object. */

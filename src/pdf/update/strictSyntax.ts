@@ -13,7 +13,6 @@ export type Node = { start: number; end: number } & (
   | { kind: 'dictionary'; entries: ReadonlyMap<string, Node> }
   | { kind: 'string' | 'boolean' | 'null' }
 );
-type Value = Node extends infer One ? (One extends unknown ? Omit<One, 'start' | 'end'> : never) : never;
 export type NodeOf<Kind extends Node['kind']> = Extract<Node, { kind: Kind }>;
 
 /** Thrown if a value may go on beyond the text that was read: it has to be read again, with more. */
@@ -118,33 +117,46 @@ export class Parser {
     this.nodes += 1;
     if (depth === 0 || this.nodes > NODES_MAX) this.refuse('has more parts than any object needs');
     this.skipSpace();
-    const start = this.position;
-    const value = this.#read(depth);
-    return { ...value, start, end: this.position };
+    return this.#read(this.position, depth);
   }
 
-  #read(depth: number): Value {
-    const char = this.text[this.position];
-    if (char === '/') return { kind: 'name', value: this.#nameValue() };
-    if (char === '(') return this.#literalString();
-    if (char === '[') return this.#array(depth);
+  #read(start: number, depth: number): Node {
+    const char = this.text[start];
+    if (char === '/') {
+      const value = this.#nameValue();
+      return { kind: 'name', value, start, end: this.position };
+    }
+    if (char === '(') {
+      this.#skipLiteralString();
+      return { kind: 'string', start, end: this.position };
+    }
+    if (char === '[') {
+      const items = this.#items(depth);
+      return { kind: 'array', items, start, end: this.position };
+    }
     if (char === '<') {
-      if (this.#takeText('<<')) return this.#dictionary(depth);
+      if (this.#takeText('<<')) {
+        const entries = this.#entries(depth);
+        return { kind: 'dictionary', entries, start, end: this.position };
+      }
       const end = this.#end('>');
-      if (NO_HEX.test(this.text.slice(this.position + 1, end))) this.refuse('is damaged');
+      if (NO_HEX.test(this.text.slice(start + 1, end))) this.refuse('is damaged');
       this.position = end + 1;
-      return { kind: 'string' };
+      return { kind: 'string', start, end: this.position };
     }
     if (char === 't' || char === 'f' || char === 'n') {
       const [, isNull] = this.expect(CONSTANT);
-      return { kind: isNull === undefined ? 'boolean' : 'null' };
+      return { kind: isNull === undefined ? 'boolean' : 'null', start, end: this.position };
     }
     const reference = char !== undefined && char >= '0' && char <= '9' ? this.take(REFERENCE) : undefined;
-    if (reference === undefined) return { kind: 'number', text: this.expect(NUMBER)[0] };
+    if (reference === undefined) {
+      const [text] = this.expect(NUMBER);
+      return { kind: 'number', text, start, end: this.position };
+    }
     const [number, generation] = [Number(reference[1]), Number(reference[2])];
     if (number > OBJECT_NUMBER_MAX || generation > GENERATION_MAX)
       this.refuse('refers to a number that not all readers accept');
-    return { kind: 'reference', number, generation };
+    return { kind: 'reference', number, generation, start, end: this.position };
   }
 
   /** Where the next such character is. */
@@ -163,7 +175,7 @@ export class Parser {
     return name.replaceAll(ESCAPED_NAME, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
   }
 
-  #literalString(): Value {
+  #skipLiteralString(): void {
     let depth = 0;
     for (let at = this.position; at < this.text.length; at += 1) {
       const char = this.text[at];
@@ -173,28 +185,28 @@ export class Parser {
         depth -= 1;
         if (depth > 0) continue;
         this.position = at + 1;
-        return { kind: 'string' };
+        return;
       }
     }
     if (!this.#isWhole) throw SHORT;
-    return this.refuse('is damaged');
+    this.refuse('is damaged');
   }
 
-  #array(depth: number): Value {
+  #items(depth: number): Node[] {
     this.position += 1;
     const items: Node[] = [];
     for (this.skipSpace(); !this.#takeText(']'); this.skipSpace()) items.push(this.value(depth - 1));
-    return { kind: 'array', items };
+    return items;
   }
 
-  #dictionary(depth: number): Value {
+  #entries(depth: number): Map<string, Node> {
     const entries = new Map<string, Node>();
     for (this.skipSpace(); !this.#takeText('>>'); this.skipSpace()) {
       const key = this.#nameValue();
       if (entries.has(key)) this.refuse(`has /${printableName(key)} twice`);
       entries.set(key, this.value(depth - 1));
     }
-    return { kind: 'dictionary', entries };
+    return entries;
   }
 }
 
