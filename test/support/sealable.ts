@@ -270,7 +270,7 @@ export const NOT_SEALABLE = {
     /begins at 1|two entries/,
   ],
   'numbers that not all readers accept': [
-    changed(plain, 'xref\n0 1\n', 'xref\n9000000 0\n0 1\n'),
+    changed(plain, 'xref\n0 1\n', 'xref\n4194305 0\n0 1\n'),
     /not all readers/,
   ],
   'a hidden section that is null': [

@@ -18,8 +18,8 @@ export type NodeOf<Kind extends Node['kind']> = Extract<Node, { kind: Kind }>;
 /** Thrown if a value may go on beyond the text that was read: it has to be read again, with more. */
 export const SHORT = Symbol('short');
 
-/** Readers of today accept no higher ones, or not all do. */
-export const OBJECT_NUMBER_MAX = 8_388_607;
+/** The highest that all readers accept, those of some years ago too. */
+export const OBJECT_NUMBER_MAX = 4_194_303;
 export const GENERATION_MAX = 65_535;
 const DEPTH_MAX = 100;
 /** The parts of one object are held in memory. */
