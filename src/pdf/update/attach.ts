@@ -7,7 +7,7 @@
  */
 import { fromUtf8 } from '../../base/bytes.ts';
 import { refuseConformance } from './conformance.ts';
-import { CERTIFIED, examine, RIGHTS } from './examine.ts';
+import { CERTIFIED, type Examined, examine, RIGHTS } from './examine.ts';
 import type { PdfReader } from './fileText.ts';
 import { type NameTree, readTree, requireFiles, treeWith, withItem } from './nameTree.ts';
 import { NotSealable } from './notSealable.ts';
@@ -28,7 +28,20 @@ const OFFSET_MAX = { table: 10 ** 10, stream: 2 ** 40 } as const;
 /** Reads what must be kept of a document to attach a receipt later. Throws NotSealable if that cannot be done with certainty. */
 export async function planAttachment(reader: PdfReader): Promise<AttachmentPlan> {
   const file = await openPdf(reader);
-  const { catalog, free, newest } = await examine(file);
+  return planIn(file, await examine(file));
+}
+
+/** As {@link planAttachment}, with whether something in the document can see its attachments. */
+export async function examineAttachment(
+  reader: PdfReader,
+): Promise<{ plan: AttachmentPlan; seesAttachments: boolean }> {
+  const file = await openPdf(reader);
+  const examined = await examine(file);
+  return { plan: await planIn(file, examined), seesAttachments: examined.seesAttachments };
+}
+
+async function planIn(file: PdfFile, { catalog, free, newest }: Examined): Promise<AttachmentPlan> {
+  const { reader } = file.text;
   await refusePurposes(file, catalog);
   if (reader.size > OFFSET_MAX[newest.form] - SUFFIX_BYTES_MAX)
     throw new NotSealable('it is larger than its cross-references can say');

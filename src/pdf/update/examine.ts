@@ -25,6 +25,7 @@ import { isNamed, type Node, type NodeOf, naturalOf } from './strictSyntax.ts';
 
 export const CERTIFIED = 'it is certified, and a certified document may forbid attachments';
 export const RIGHTS = 'it has usage rights, which any change ends';
+const SCRIPTS = ['JS', 'JavaScript'] as const;
 const DEPTH_MAX = 100;
 const SCANNED_BYTES_MAX = 16 << 20;
 const SCAN_BYTES = 1 << 20;
@@ -33,12 +34,20 @@ const COMMENT_LENGTH_MAX = 200;
 /** Readers look for the dictionary of a linearized file so far. */
 const LINEARIZED_BYTES_MAX = 1024;
 
-/** Returns the catalog, and the number from which on nothing in the document uses one. Throws NotSealable, which says why not. */
-export async function examine(
-  file: PdfFile,
-): Promise<{ catalog: FoundOf<'dictionary'>; free: number; newest: XrefSection }> {
+export interface Examined {
+  catalog: FoundOf<'dictionary'>;
+  /** From this number on, nothing in the document uses one. */
+  free: number;
+  newest: XrefSection;
+  /** Whether it has scripts, or links into attached documents. */
+  seesAttachments: boolean;
+}
+
+/** Throws NotSealable, which says why not. */
+export async function examine(file: PdfFile): Promise<Examined> {
   const { root, size, newest } = refuseSections(file.sections);
-  const free = Math.max(size, (await highestNumber(file, root)) + 1);
+  const { highest, seesAttachments } = await readAll(file, root);
+  const free = Math.max(size, highest + 1);
   const object = await file.object(root);
   if (object === undefined) throw new NotSealable('it has no catalog');
   const catalog = requireKind({ object, node: object.value }, 'dictionary', 'its catalog');
@@ -46,7 +55,7 @@ export async function examine(
   await refuseOtherCatalogs(file, object);
   await refusePages(file, catalog);
   await refuseLinearized(file, catalog);
-  return { catalog, free, newest };
+  return { catalog, free, newest, seesAttachments };
 }
 
 /** Returns the reference to the catalog, on which all trailers must agree. */
@@ -164,8 +173,8 @@ async function isPage(file: PdfFile, number: number): Promise<boolean> {
   return object?.value.kind === 'dictionary' && isNamed(object.value.entries.get('Type'), 'Page');
 }
 
-/** Reads every object of every section, and returns the highest number in use. */
-async function highestNumber(file: PdfFile, root: NodeOf<'reference'>): Promise<number> {
+/** Reads every object of every section. */
+async function readAll(file: PdfFile, root: NodeOf<'reference'>): Promise<Values> {
   const values = new Values(file, root.number);
   for (const { trailer, hidden } of file.sections)
     for (const entries of [trailer, hidden?.trailer]) values.seeTrailer(entries);
@@ -196,7 +205,7 @@ async function highestNumber(file: PdfFile, root: NodeOf<'reference'>): Promise<
     }
   for (const pack of packs) for await (const object of file.packedIn(pack)) values.see(object, true);
   await values.refuse(file);
-  return values.highest;
+  return values;
 }
 
 /** The entries of objects that are not in object streams, in the order of the file. */
@@ -214,7 +223,9 @@ function hasDistantLength({ value }: PdfObject): boolean {
 
 /** What is looked for in each object. */
 class Values {
+  /** The highest number in use. */
   highest = 0;
+  seesAttachments = false;
   readonly #file: PdfFile;
   readonly #catalog: number;
   /** Whether a missing object makes readers look for other catalogs where none was looked for. */
@@ -257,6 +268,9 @@ class Values {
         ? 'Root'
         : entries.has('TransformMethod') && 'Data';
       for (const [key, value] of entries) this.#see(object, value, isCurrent && key !== catalogKey);
+      // Actions (12.6.4), and scripts that run when the document is opened.
+      this.seesAttachments ||=
+        isCurrent && (SCRIPTS.some((key) => entries.has(key)) || isNamed(entries.get('S'), 'GoToE'));
       for (const key of ['Lock', 'TransformMethod'] as const)
         if (isCurrent && entries.has(key)) this.#locks.push({ found: { object, node }, key });
     }

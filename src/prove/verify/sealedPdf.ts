@@ -3,7 +3,7 @@ import { bytesEqual, concatBytes, fromHex, fromUtf8, toBinary } from '../../base
 import { OperatorError } from '../../base/errors.ts';
 import { encodeReceipt } from '../../manifest/receipt.ts';
 import { parseReceipt, type ReceivedReceipt } from '../../manifest/received.ts';
-import { type PdfReader, planAttachment } from '../../pdf/update/attach.ts';
+import { examineAttachment, type PdfReader, planAttachment } from '../../pdf/update/attach.ts';
 import { NotSealable } from '../../pdf/update/notSealable.ts';
 import { RECEIPT_HEAD, RECEIPT_MARK, suffixOf } from '../../pdf/update/suffix.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
@@ -18,6 +18,9 @@ export interface SealedPdf {
   documentBytes?: number;
 }
 
+const WHOLE = 'it is the document and its receipt, byte for byte, and nothing else';
+const SEES_ATTACHMENTS =
+  'The document has scripts or links into attached documents, which can show something else once a receipt is attached';
 const READ_BYTES = 1 << 20;
 const HEAD_BYTES = 256;
 
@@ -41,7 +44,7 @@ export async function openSealedPdf(reader: PdfReader): Promise<SealedPdf> {
 /** The bytes that attach a receipt to its document. Throws OperatorError if that cannot be done with certainty. */
 export async function sealFor(document: PdfReader, receipt: ReceivedReceipt): Promise<Uint8Array> {
   try {
-    const seal = await sealOf(document, receipt);
+    const { seal } = await sealOf(document, receipt);
     const sealed = followedBy(document, seal);
     const { finding } = await openSealedPdf(sealed);
     // Whatever is attached later finds its place in what this attached.
@@ -55,9 +58,10 @@ export async function sealFor(document: PdfReader, receipt: ReceivedReceipt): Pr
   }
 }
 
-async function sealOf(document: PdfReader, receipt: ReceivedReceipt): Promise<Uint8Array> {
+async function sealOf(document: PdfReader, receipt: ReceivedReceipt) {
   const sealedAt = Date.parse(receipt.manifest.sealed_at);
-  return suffixOf(await planAttachment(document), fromUtf8(encodeReceipt(receipt)), sealedAt);
+  const { plan, seesAttachments } = await examineAttachment(document);
+  return { seal: suffixOf(plan, fromUtf8(encodeReceipt(receipt)), sealedAt), seesAttachments };
 }
 
 /** The receipt that was attached last, by the form that all have. Nothing of it is trusted yet. */
@@ -82,7 +86,7 @@ async function judge(reader: PdfReader, receipt: ReceivedReceipt): Promise<Omit<
   for (const documentBytes of new Set([copy?.bytes, document.bytes])) {
     if (documentBytes === undefined || documentBytes >= reader.size) continue;
     try {
-      const seal = await sealOf(firstBytes(reader, documentBytes), receipt);
+      const { seal, seesAttachments } = await sealOf(firstBytes(reader, documentBytes), receipt);
       if (!bytesEqual(seal, await reader.read(documentBytes, seal.length))) continue;
       const after = reader.size - documentBytes - seal.length;
       if (after > 0)
@@ -90,10 +94,7 @@ async function judge(reader: PdfReader, receipt: ReceivedReceipt): Promise<Omit<
           finding: failed(`it was changed after it was sealed: ${after} bytes follow the seal`),
           documentBytes,
         };
-      return {
-        finding: passed('it is the document and its receipt, byte for byte, and nothing else'),
-        documentBytes,
-      };
+      return { finding: passed(seesAttachments ? `${WHOLE}. ${SEES_ATTACHMENTS}` : WHOLE), documentBytes };
     } catch (error) {
       if (!(error instanceof NotSealable)) throw error;
       finding = unknown(`its seal cannot be planned again: ${error.message}`);

@@ -31,6 +31,32 @@ t.test('each document that can be sealed verifies, with a line for the seal', as
   }
 });
 
+t.test('a document that can see its attachments is good, and the line of the seal says so', async (t) => {
+  const note = /nothing else\. The document has scripts or links into attached documents, which can show/;
+  const script = '<< /S /JavaScript /JS (app.alert\\(1\\)) >>';
+  const documents = {
+    'an action': pdfFile(onePage(`/OpenAction ${script}`)),
+    'scripts by name': pdfFile({
+      ...onePage('/Names << /JavaScript 5 0 R >>'),
+      5: `<< /Names [(a) ${script}] >>`,
+    }),
+    'a link': pdfFile({ ...onePage(), 5: '<< /S /GoToE /D [0 /Fit] /T << /R /C /N (a.pdf) >> >>' }),
+    'a form': pdfFile({
+      ...onePage('/AcroForm << /Fields [5 0 R] >>'),
+      5: `<< /T (a) /AA << /K ${script} >> >>`,
+    }),
+  };
+  for (const [name, one] of Object.entries(documents)) {
+    const verdict = await verdictOn(await sealed(one, await receiptOf(one)));
+    t.match(verdict, { outcome: 'good', checks: [{ name: 'seal', outcome: 'passed', detail: note }] }, name);
+  }
+  const former = appendRevision(documents['a link'], { 5: '<< /S /GoTo >>' });
+  for (const one of [document, former]) {
+    const { finding } = await open(await sealed(one, await receiptOf(one)));
+    t.match(finding.detail, /nothing else$/);
+  }
+});
+
 t.test('a copy without metadata can be sealed', async (t) => {
   const copy = await receiptOf(document, { received: Buffer.from('with metadata') });
   t.match(await verdictOn(await sealed(document, copy)), { outcome: 'good', matches: 'sealed_document' });
