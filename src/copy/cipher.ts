@@ -1,12 +1,24 @@
-import { createCipheriv, createSecretKey, randomBytes } from 'node:crypto';
+import { createCipheriv, createSecretKey, randomFillSync } from 'node:crypto';
 
 const ALGORITHM = 'aes-256-ctr';
 const KEY_BYTES = 32;
 const BLOCK_BYTES = 16;
 
+/** Random bytes for the next keys. To fill one key costs as much as to fill all. */
+const random = Buffer.alloc(128 * KEY_BYTES);
+let usedBytes = random.length;
+
 /** Each key encrypts one file, which is written once. So the counter can begin at 0. */
 export function newKey(): Buffer {
-  return randomBytes(KEY_BYTES);
+  if (usedBytes === random.length) {
+    randomFillSync(random);
+    usedBytes = 0;
+  }
+  const key = Buffer.alloc(KEY_BYTES);
+  random.copy(key, 0, usedBytes, usedBytes + KEY_BYTES);
+  random.fill(0, usedBytes, usedBytes + KEY_BYTES);
+  usedBytes += KEY_BYTES;
+  return key;
 }
 
 /**

@@ -56,7 +56,7 @@ export class Planners {
    * signal's reason; or ServiceError if no planner becomes free in time.
    */
   async plan(source: Source, owner: Owner, msMax: number): Promise<AttachmentPlan> {
-    if (!('encrypted' in source)) return this.#planAlone(source, owner, msMax);
+    if (!('copy' in source)) return this.#planAlone(source, owner, msMax);
     try {
       return await this.#planTogether(source, owner, Math.min(TOGETHER_MS_MAX, msMax));
     } catch (error) {
@@ -153,12 +153,9 @@ async function reading<T>(
   source: Source,
   use: (document: { bytes: number; read: Read }) => Promise<T>,
 ): Promise<T> {
-  const { key, bytes } = source;
-  if ('encrypted' in source) {
-    const document = keystream(key)(source.encrypted);
-    return use({ bytes, read: (position, length) => document.subarray(position, position + length) });
-  }
-  const { path, at } = source;
+  const { bytes } = source;
+  if ('copy' in source) return use({ bytes, read: () => source.copy() });
+  const { key, path, at } = source;
   await using file = await open(path, 'r');
   return await use({
     bytes,

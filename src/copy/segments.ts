@@ -3,7 +3,7 @@ import { constants, type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { syncFolder } from '../base/folders.ts';
 import type { KeptFile, KeptFiles, Place } from './keptFiles.ts';
-import { requireDiskSpace, storageFailure } from './storage.ts';
+import { requireDiskSpace, storageFailure, writeChunks } from './storage.ts';
 
 export interface SegmentsOptions {
   /** Bytes to leave free on the disk of the folder, for the store. */
@@ -93,16 +93,14 @@ export class Segments {
 
   /** The name of the file, and where the first document begins in it. */
   async #write(group: Waiting[]): Promise<{ name: string; bytes: number }> {
-    const data = Buffer.concat(group.flatMap(({ chunks }) => chunks));
-    requireDiskSpace(this.#files.folder, data.length + this.#options.freeBytesMin);
-    const { file, handle } = await this.#segmentFor(data.length, group.length);
+    const added = group.reduce((sum, one) => sum + one.bytes, 0);
+    requireDiskSpace(this.#files.folder, added + this.#options.freeBytesMin);
+    const { file, handle } = await this.#segmentFor(added, group.length);
     const { name, bytes } = file;
     try {
       // A crash before the end of a write loses documents that nobody was told of. What is left of them has no key.
-      for (let written = 0; written < data.length; ) {
-        const { bytesWritten } = await handle.write(data, written, undefined, bytes + written);
-        written += bytesWritten;
-      }
+      const chunks = group.flatMap((one) => one.chunks);
+      await writeChunks(handle, chunks, bytes);
     } catch (error) {
       // Nothing is ever appended after what is left of a failed write. What cannot be removed now is removed at the next start.
       this.#current = undefined;
@@ -111,7 +109,7 @@ export class Segments {
       await handle.close().catch(() => {});
       throw error;
     }
-    this.#files.grow(file, data.length);
+    this.#files.grow(file, added);
     return { name, bytes };
   }
 

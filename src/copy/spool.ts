@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { constants, type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { syncFolder } from '../base/folders.ts';
+import { free } from '../base/memory.ts';
 import { keystream, newKey } from './cipher.ts';
 import type { KeptFiles } from './keptFiles.ts';
 import type { Segments } from './segments.ts';
-import { requireDiskSpace, storageFailure, storageFull } from './storage.ts';
+import { requireDiskSpace, storageFailure, storageFull, writeChunks } from './storage.ts';
 import { GIVEN_BYTES_MAX } from './stripperMessages.ts';
 
 /** An encrypted document, in a file that it can share with others. Without the key, it is unreadable. */
@@ -19,9 +20,11 @@ export interface CipheredFile {
   bytes: number;
 }
 
-/** A small encrypted document in memory. */
-export interface HeldDocument extends Pick<CipheredFile, 'key' | 'bytes'> {
-  encrypted: Buffer;
+/** A small document in memory. */
+export interface HeldDocument {
+  bytes: number;
+  /** A copy of the document, in memory of its own. */
+  copy(): Buffer;
 }
 
 /** The user of a copy. */
@@ -46,10 +49,18 @@ export interface SpoolUse {
   heldBytes: number;
 }
 
+interface OwnFile {
+  name: string;
+  path: string;
+  opened: Promise<FileHandle>;
+}
+
 /** A larger document gets a file of its own. */
 const SHARING_BYTES_MAX = 1 << 20;
 /** If a document has this many bytes in memory that must be written, it waits. */
 const PENDING_BYTES_MAX = 1 << 20;
+/** A flush of so many bytes begins while more arrive, so that the last one is short. */
+const FLUSHED_BYTES_MIN = 64 << 20;
 /** If all documents together have this many bytes in memory, those that still arrive are written to files of their own, and wait. */
 const HELD_BYTES_MAX = 32 << 20;
 
@@ -59,16 +70,21 @@ const HELD_BYTES_MAX = 32 << 20;
  */
 export class Spool {
   readonly #use: SpoolUse;
-  readonly #name = randomUUID();
-  readonly #path: string;
   readonly #key = newKey();
   readonly #encrypt = keystream(this.#key);
   /** The file of a document that does not share one. */
-  #file: Promise<FileHandle> | undefined;
+  #file: OwnFile | undefined;
+  /** The bytes as they came, if they came in one piece. */
+  #only: Uint8Array | undefined;
   #pending: Buffer[] = [];
   #pendingBytes = 0;
   #bytes = 0;
   #writing: Promise<void> | undefined;
+  #writtenBytes = 0;
+  #flushing: Promise<void> | undefined;
+  #flushedBytes = 0;
+  /** Whether the encrypted bytes are needed after they have been written. */
+  #isHeld = false;
   #ending: Promise<CipheredFile> | undefined;
   #isOver = false;
   #failure: unknown;
@@ -76,7 +92,6 @@ export class Spool {
   /** Throws ServiceError `storage_full`. */
   constructor(use: SpoolUse) {
     this.#use = use;
-    this.#path = join(use.files.folder, this.#name);
     if (this.#isTooMuch(1)) throw storageFull();
   }
 
@@ -84,6 +99,7 @@ export class Spool {
   update(bytes: Uint8Array): Promise<void> | undefined {
     if (this.#isTooMuch(bytes.length)) this.#fail(storageFull());
     if (this.#failure === undefined) {
+      this.#only = this.#bytes === 0 ? bytes : undefined;
       this.#pending.push(this.#encrypt(bytes));
       this.#hold(bytes.length);
       this.#bytes += bytes.length;
@@ -91,10 +107,13 @@ export class Spool {
       const isMuchHeld = this.#use.heldBytes >= HELD_BYTES_MAX;
       if (this.#file === undefined) {
         if (this.#bytes <= SHARING_BYTES_MAX && !isMuchHeld) return undefined;
-        this.#file = open(this.#path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
-        this.#file.catch((error) => this.#fail(error));
+        const name = randomUUID();
+        const path = join(this.#use.files.folder, name);
+        const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+        this.#file = { name, path, opened: open(path, flags, 0o600) };
+        this.#file.opened.catch((error) => this.#fail(error));
       }
-      this.#writing ??= this.#writeAll(this.#file);
+      this.#writing ??= this.#writeAll(this.#file.opened);
       if (this.#pendingBytes < PENDING_BYTES_MAX && !isMuchHeld) return undefined;
     }
     const room = this.#written();
@@ -102,10 +121,17 @@ export class Spool {
     return room;
   }
 
-  /** The document if it is small: before {@link end}, after its last byte. */
-  get held(): HeldDocument | undefined {
+  /** The document if it is small: before {@link end}, after its last byte. It stays in memory as long as the caller has it. */
+  hold(): HeldDocument | undefined {
     if (this.#file !== undefined || this.#bytes > GIVEN_BYTES_MAX) return undefined;
-    return { key: this.#key, bytes: this.#bytes, encrypted: Buffer.concat(this.#pending) };
+    this.#isHeld = true;
+    const [only, encrypted] = [this.#only, [...this.#pending]];
+    const copy = () =>
+      // What was not freed yet need not be decrypted.
+      only !== undefined && only.length === this.#bytes
+        ? Buffer.from(new Uint8Array(only).buffer)
+        : Buffer.concat(encrypted.map(keystream(this.#key)));
+    return { bytes: this.#bytes, copy };
   }
 
   /** Resolves when the whole document, and the name of its file, is on disk. Throws ServiceError `storage_full`. */
@@ -118,12 +144,13 @@ export class Spool {
   async discard(): Promise<void> {
     this.#fail(new Error('the document was abandoned'));
     await this.#writing;
+    await this.#flushing;
     const ended = await this.#ending?.catch(() => undefined);
     this.#over();
     if (ended !== undefined) return this.#use.files.release({ file: ended.name, at: ended.at });
     if (this.#file === undefined) return;
-    await this.#file.then((file) => file.close()).catch(() => {});
-    await rm(this.#path, { force: true });
+    await this.#file.opened.then((file) => file.close()).catch(() => {});
+    await rm(this.#file.path, { force: true });
   }
 
   async #endShared(): Promise<CipheredFile> {
@@ -131,6 +158,7 @@ export class Spool {
     const chunks = this.#pending.splice(0);
     try {
       const { file, at } = await this.#use.segments.append(chunks, this.#bytes);
+      if (!this.#isHeld) chunks.forEach(free);
       return this.#ended(file, at);
     } catch (error) {
       this.#fail(error);
@@ -140,10 +168,11 @@ export class Spool {
     }
   }
 
-  async #endAlone(opened: Promise<FileHandle>): Promise<CipheredFile> {
+  async #endAlone({ name, opened }: OwnFile): Promise<CipheredFile> {
     await this.#written();
     const file = await opened;
     try {
+      await this.#flushing;
       await file.sync();
       await syncFolder(this.#use.files.folder);
     } catch (error) {
@@ -151,8 +180,8 @@ export class Spool {
     }
     await file.close();
     this.#rethrow();
-    this.#use.files.grow(this.#use.files.add(this.#name, 1), this.#bytes);
-    return this.#ended(this.#name, 0);
+    this.#use.files.grow(this.#use.files.add(name, 1), this.#bytes);
+    return this.#ended(name, 0);
   }
 
   #ended(name: string, at: number): CipheredFile {
@@ -167,16 +196,33 @@ export class Spool {
 
   async #writeAll(opened: Promise<FileHandle>): Promise<void> {
     while (this.#pending.length > 0) {
-      const data = Buffer.concat(this.#pending.splice(0));
+      const chunks = this.#pending.splice(0);
+      const bytes = this.#pendingBytes;
       try {
-        requireDiskSpace(this.#use.files.folder, data.length + this.#use.freeBytesMin);
-        await (await opened).appendFile(data);
+        requireDiskSpace(this.#use.files.folder, bytes + this.#use.freeBytesMin);
+        const file = await opened;
+        await writeChunks(file, chunks, this.#writtenBytes);
+        this.#writtenBytes += bytes;
+        if (this.#writtenBytes - this.#flushedBytes >= FLUSHED_BYTES_MIN)
+          this.#flushing ??= this.#flush(file);
       } catch (error) {
         this.#fail(error);
       }
-      this.#hold(-data.length);
+      chunks.forEach(free);
+      this.#hold(-bytes);
     }
     this.#writing = undefined;
+  }
+
+  /** Flushes what is written. An error is reported once, so it must not be lost. Never rejects. */
+  async #flush(file: FileHandle): Promise<void> {
+    this.#flushedBytes = this.#writtenBytes;
+    try {
+      await file.datasync();
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#flushing = undefined;
   }
 
   #isTooMuch(bytes: number): boolean {

@@ -1,4 +1,5 @@
 import { statfsSync } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
 import { ServiceError } from '../base/errors.ts';
 import { codeOf } from '../base/systemReason.ts';
 
@@ -12,6 +13,31 @@ const FULL = new Set(['ENOSPC', 'EDQUOT']);
 export function requireDiskSpace(folder: string, bytes: number): void {
   const { bavail, bsize } = statfsSync(folder);
   if (bavail * bsize < bytes) throw storageFull();
+}
+
+/** Writes all of the chunks, one after the other, from that position of the file on. */
+export async function writeChunks(
+  file: FileHandle,
+  chunks: readonly Buffer[],
+  position: number,
+): Promise<void> {
+  let [rest, at] = [chunks, position];
+  while (rest.length > 0) {
+    const { bytesWritten } = await file.writev(rest, at);
+    at += bytesWritten;
+    rest = after(rest, bytesWritten);
+  }
+}
+
+/** What follows so many bytes. */
+function after(chunks: readonly Buffer[], bytes: number): readonly Buffer[] {
+  let left = bytes;
+  const first = chunks.findIndex(({ length }) => {
+    left -= length;
+    return left < 0;
+  });
+  const [partly, ...others] = first === -1 ? [] : chunks.slice(first);
+  return partly === undefined ? [] : [partly.subarray(partly.length + left), ...others];
 }
 
 /** The error to throw for an error of the file system: `storage_full`, or the error itself. */

@@ -81,7 +81,8 @@ export class DocumentPass {
     // First, because it may refuse the document: then nothing else has begun.
     this.#spool = this.#copies?.spool();
     this.#scan = options.scanner?.scan();
-    this.#hasher = options.pool.hasher(this.#scan === undefined && this.#copies === undefined);
+    // The spool reads the bytes at once.
+    this.#hasher = options.pool.hasher(this.#scan === undefined);
   }
 
   /** The number of bytes written. */
@@ -129,18 +130,25 @@ export class DocumentPass {
   async finish(declared: Declared, owner: Owner): Promise<ReceivedDocument> {
     const { checksumSha256, preserveMetadata, sealedPdf } = declared;
     const scan = await this.verdict();
-    const document = await this.#hasher.digest();
-    if (checksumSha256 !== undefined && checksumSha256 !== document.sha256)
-      throw otherDocument('the bytes received');
+    const digesting = this.#digested(checksumSha256);
     const how = {
       strips: this.#options.strips === true && !preserveMetadata,
       attaches: sealedPdf === 'attach',
     };
     if (this.#spool !== undefined && this.#copies !== undefined && (how.strips || how.attaches)) {
-      return this.#kept({ document, scan }, { spool: this.#spool, copies: this.#copies, owner }, how);
+      return this.#kept(digesting, scan, { spool: this.#spool, copies: this.#copies, owner }, how);
     }
+    const document = await digesting;
     await this.#spool?.discard();
     return { content: { document, scan }, discard: async () => {} };
+  }
+
+  /** The digests. Throws ServiceError `checksum_mismatch`. */
+  async #digested(checksumSha256: string | undefined): Promise<DocumentDigests> {
+    const document = await this.#hasher.digest();
+    if (checksumSha256 !== undefined && checksumSha256 !== document.sha256)
+      throw otherDocument('the bytes received');
+    return document;
   }
 
   /** Discards the document at once. After {@link finish}, the caller must discard its result instead. */
@@ -156,23 +164,26 @@ export class DocumentPass {
    * documents. A sealed PDF begins with the copy if there is one, and with the document otherwise.
    */
   async #kept(
-    content: Content,
+    digesting: Promise<DocumentDigests>,
+    scan: ScanResult,
     { spool, copies, owner }: { spool: Spool; copies: Copies; owner: Owner },
     { strips, attaches }: { strips: boolean; attaches: boolean },
   ): Promise<ReceivedDocument> {
-    // A small document is planned while it is written.
-    const held = attaches && !strips ? spool.held : undefined;
+    // A small document is planned while it is hashed and written.
+    const held = attaches && !strips ? spool.hold() : undefined;
     const planned = held && copies.plan(held, owner);
     planned?.catch(() => {});
+    digesting.catch(() => {});
     const received = await spool.end();
     let file = received;
     const discard = () => copies.remove(recordOf(file));
     try {
+      const document = await digesting;
       if (strips) file = await copies.strip(received, owner);
-      const sealedDocument = file === received ? content.document : await this.#digest(file);
+      const sealedDocument = file === received ? document : await this.#digest(file);
       const attachment = attaches ? await (planned ?? copies.plan(file, owner)) : undefined;
       return {
-        content: { ...content, ...(strips && { sealedDocument }), attachment },
+        content: { document, scan, ...(strips && { sealedDocument }), attachment },
         copy: recordOf(file),
         discard,
       };

@@ -12,7 +12,7 @@ import {
   readVerified,
   recordOf,
 } from '../../src/copy/copies.ts';
-import type { CipheredFile } from '../../src/copy/spool.ts';
+import type { CipheredFile, Spool } from '../../src/copy/spool.ts';
 import type { StoredCopy } from '../../src/store/store.ts';
 import { Child } from '../store/child.ts';
 import { metadata, onePage, pdfFile } from '../support/pdf.ts';
@@ -46,20 +46,26 @@ async function spooled(copies: Copies, document: Buffer): Promise<CipheredFile> 
   return spool.end();
 }
 
-/** The next write of any open file fails so, after this share of its bytes was written: if it is 1, at the flush. */
-async function failOnce(t: Test, share: number, code: string): Promise<void> {
+/** What all open files share. */
+async function fileHandles(): Promise<FileHandle> {
   const file = await openFile('/dev/null');
   await file.close();
-  const handles = Object.getPrototypeOf(file) as FileHandle;
-  const { write } = handles;
-  const restore = () => Object.assign(handles, { write });
+  return Object.getPrototypeOf(file);
+}
+
+/** The next write of any open file fails so, after this share of its bytes was written: if it is 1, at the flush. */
+async function failOnce(t: Test, share: number, code: string): Promise<void> {
+  const handles = await fileHandles();
+  const { writev } = handles;
+  const restore = () => Object.assign(handles, { writev });
   t.teardown(restore);
-  const failing = async function (this: FileHandle, data: Buffer, from: number, _: unknown, at: number) {
+  const failing = async function (this: FileHandle, chunks: readonly Buffer[], at: number) {
     restore();
-    await this.write(data, from, Math.floor(share * data.length), at);
+    const data = Buffer.concat(chunks);
+    await this.write(data, 0, Math.floor(share * data.length), at);
     throw Object.assign(new Error('a test'), { code });
   };
-  Object.assign(handles, { write: failing });
+  Object.assign(handles, { writev: failing });
 }
 
 t.test('documents that end together share a file, and each is read back', async (t) => {
@@ -180,6 +186,49 @@ t.test('a large document has a file of its own, which is on disk before its end'
   await spool.discard();
   await copies.remove(recordOf(large));
   t.same(copies.usage, { documents: 1, files: 1, bytes: DOCUMENT.length });
+});
+
+t.test('a large document is flushed while it arrives, and a flush that fails is not forgotten', async (t) => {
+  const path = newFolder(t);
+  const copies = await open(t, path);
+  const handles = await fileHandles();
+  const { datasync } = handles;
+  t.teardown(() => Object.assign(handles, { datasync }));
+  let flushes = 0;
+  const send = async (spool: Spool) => {
+    for (let n = 0; n < 80; n += 1) await spool.update(Buffer.alloc(2 * MIB, n));
+    return spool.end();
+  };
+  const count = function (this: FileHandle) {
+    flushes += 1;
+    return datasync.call(this);
+  };
+  Object.assign(handles, { datasync: count });
+  const kept = await send(copies.spool());
+  t.ok(flushes >= 1, `${flushes} flushes`);
+  t.equal((await buffer(readCiphered(kept))).length, 160 * MIB);
+  Object.assign(handles, { datasync: () => Promise.reject(new Error('a test')) });
+  const spool = copies.spool();
+  await t.rejects(send(spool), { message: 'a test' });
+  await spool.discard();
+  t.strictSame(readdirSync(path), [kept.name], 'nothing of it is left');
+});
+
+t.test('what the system writes of a part at a time is written whole', async (t) => {
+  const path = newFolder(t);
+  const copies = await open(t, path);
+  const handles = await fileHandles();
+  const { writev } = handles;
+  t.teardown(() => Object.assign(handles, { writev }));
+  const partly = async function (this: FileHandle, chunks: readonly Buffer[], at: number) {
+    const data = Buffer.concat(chunks);
+    return this.write(data, 0, Math.ceil(data.length / 3), at);
+  };
+  Object.assign(handles, { writev: partly });
+  const documents = [randomBytes(5), randomBytes(1), randomBytes(70_000), randomBytes(3 * MIB)];
+  const files = await Promise.all(documents.map((document) => spooled(copies, document)));
+  for (const [n, file] of files.entries())
+    t.ok((await buffer(readCiphered(file))).equals(documents[n] ?? DOCUMENT), `document ${n}`);
 });
 
 t.test('documents that arrive at once are not all held in memory', async (t) => {

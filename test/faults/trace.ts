@@ -194,8 +194,8 @@ class Recorder {
     if (name === 'lseek') opened.position = result;
     else if (name === 'fsync' || name === 'fdatasync') this.#flush(inode, call);
     else if (name === 'ftruncate') this.#add(call, { inode, truncate: Number(args.split(', ')[1]) });
-    else if (/^(?:write|writev|pwrite64)$/.test(name)) {
-      const isAt = name === 'pwrite64';
+    else if (/^(?:writev?|pwrite64|pwritev)$/.test(name)) {
+      const isAt = name.startsWith('pwrite');
       const end = opened.flags.includes('O_APPEND') ? this.contentOf(inode).length : opened.position;
       const offset = isAt ? Number(args.split(', ').at(-1)) : end;
       if (!isAt) opened.position = offset + result;
