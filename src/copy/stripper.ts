@@ -3,6 +3,7 @@
  * that remove XMP, or with the plan of an attachment. A document can make it hang, crash or run out of memory; its parent process then ends it.
  */
 import { Worker } from 'node:worker_threads';
+import { free } from '../base/memory.ts';
 import { siblingModule } from '../base/package.ts';
 import type { Edit } from '../pdf/findings.ts';
 import { NotStrippable } from '../pdf/notStrippable.ts';
@@ -29,24 +30,36 @@ const thread = new Worker(siblingModule('stripperThread', import.meta.url), {
   workerData: { bytes, arrived },
 });
 let turn = Promise.resolve();
-thread.on('message', (task: TaskHead) => {
+thread.on('message', (tasks: TaskHead[]) => {
   turn = turn
-    .then(() => answer(task))
+    .then(() => answerAll(tasks))
     .catch((error: Error) => {
       process.stderr.write(`${error.stack}\n`);
       process.exit(1);
     });
 });
 
-async function answer({ task, documentBytes, document: given }: TaskHead): Promise<void> {
+/** Answers those together that need no more bytes. */
+async function answerAll(tasks: readonly TaskHead[]): Promise<void> {
+  const answers: StripperMessage[] = [];
+  for (const task of tasks) {
+    if (task.document === undefined) say(...answers.splice(0));
+    answers.push(await answer(task));
+  }
+  say(...answers);
+}
+
+async function answer({ task, documentBytes, document: given }: TaskHead): Promise<StripperMessage> {
   const document = openSource(documentBytes, given);
   try {
-    if (task === 'plan') return say({ plan: await planAttachment(readerOf(document)) });
+    if (task === 'plan') return { plan: await planAttachment(readerOf(document)) };
     sayEdits(await findXmp(document));
-    say({ refused: null });
+    return { refused: null };
   } catch (error) {
     if (!(error instanceof NotStrippable || error instanceof NotSealable)) throw error;
-    say({ refused: error.message });
+    return { refused: error.message };
+  } finally {
+    if (given !== undefined) free(new Uint8Array(given));
   }
 }
 
@@ -58,8 +71,8 @@ function sayEdits(edits: readonly Edit[]): void {
   }
 }
 
-function say(message: StripperMessage): void {
-  thread.postMessage(message);
+function say(...messages: StripperMessage[]): void {
+  if (messages.length > 0) thread.postMessage(messages);
 }
 
 /** The document, read piece by piece. The search is synchronous, so this thread sleeps until a piece has arrived. */

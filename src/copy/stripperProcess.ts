@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { Companion, type CompanionProgram } from '../base/companion.ts';
 import { readFrames } from '../base/frames.ts';
 import { DATAGRAM_ADDON } from '../base/journal.ts';
+import { free } from '../base/memory.ts';
 import { siblingModule } from '../base/package.ts';
 import { attachmentPlan } from '../pdf/attachmentPlan.ts';
 import type { Edit } from '../pdf/findings.ts';
@@ -59,6 +60,8 @@ interface Findings {
 
 interface Task extends Findings {
   document: ReadableDocument;
+  /** Whether the stripper was sent the whole document. */
+  isGiven: boolean;
   resolve(findings: Findings): void;
   reject(error: unknown): void;
 }
@@ -103,13 +106,20 @@ export class StripperProcess {
   #carryOutTask(task: StripperTask, document: ReadableDocument): Promise<Findings> {
     if (this.#isLost) return Promise.reject(new StripperLost('it ended before'));
     const { promise, resolve, reject } = Promise.withResolvers<Findings>();
-    this.#tasks.push({ document, edits: [], resolve, reject });
-    const { stream } = this.#companion;
-    stream.cork();
-    stream.write(encodeHead(task, document.bytes));
-    if (isGiven({ task, documentBytes: document.bytes })) this.#send(document, 0, document.bytes);
-    stream.uncork();
+    const given = isGiven({ task, documentBytes: document.bytes });
+    this.#tasks.push({ document, isGiven: given, edits: [], resolve, reject });
+    this.#gather();
+    this.#companion.stream.write(encodeHead(task, document.bytes));
+    if (given) this.#send(document, 0, document.bytes);
     return promise;
+  }
+
+  /** What is sent in one turn of the event loop is one write, so that many small documents wake the stripper once. */
+  #gather(): void {
+    const { stream } = this.#companion;
+    if (stream.writableCorked > 0) return;
+    stream.cork();
+    setImmediate(() => stream.uncork());
   }
 
   get isBusy(): boolean {
@@ -146,8 +156,9 @@ export class StripperProcess {
     const { document, edits } = task;
     if ('read' in message) {
       const [position, length] = message.read;
+      if (task.isGiven || length > READ_BYTES_MAX || position + length > document.bytes) return false;
       // A stripper waits until it has the bytes, which bounds the data in transit.
-      if (this.#isSending || length > READ_BYTES_MAX || position + length > document.bytes) return false;
+      if (this.#isSending) return false;
       this.#hasBegun = true;
       this.#send(document, position, length);
       return true;
@@ -180,6 +191,7 @@ export class StripperProcess {
     const send = (bytes: Buffer) =>
       this.#companion.stream.write(bytes, () => {
         this.#isSending = false;
+        free(bytes);
       });
     const bytes = document.read(position, length);
     if (Buffer.isBuffer(bytes)) send(bytes);

@@ -6,6 +6,7 @@ import { Socket } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import { LIFELINE_FD, openStream } from '../base/companionProgram.ts';
 import { encodeFrame } from '../base/frames.ts';
+import { free } from '../base/memory.ts';
 import { HEAD_BYTES, isGiven, parseHead, type StripperMessage, type TaskHead } from './stripperMessages.ts';
 
 const { bytes, arrived } = workerData as { bytes: SharedArrayBuffer; arrived: Int32Array };
@@ -29,6 +30,7 @@ let given: TaskHead | undefined;
 let isAsking = false;
 let isReady = false;
 stream.on('data', (chunk: Buffer) => {
+  const tasks: TaskHead[] = [];
   for (let rest = chunk; rest.length > 0; ) {
     if (filled === next.length) return end(); // unexpected bytes
     const count = rest.copy(next, filled);
@@ -38,27 +40,31 @@ stream.on('data', (chunk: Buffer) => {
     if (isAsking) {
       Atomics.store(arrived, 0, 1);
       Atomics.notify(arrived, 0);
-    } else if (given === undefined) begin(parseHead(next));
-    else {
-      const document = next.buffer as ArrayBuffer;
-      parentPort?.postMessage({ ...given, document }, [document]);
+    } else if (given !== undefined) {
+      tasks.push({ ...given, document: next.buffer as ArrayBuffer });
       given = undefined;
       expect(Buffer.alloc(HEAD_BYTES));
+    } else {
+      const task = parseHead(next);
+      if (isGiven(task)) begin(task);
+      else {
+        isAsking = true;
+        tasks.push(task);
+      }
     }
   }
+  free(chunk);
+  // Those that arrive together wake the main thread once.
+  const documents = tasks.flatMap(({ document }) => document ?? []);
+  if (tasks.length > 0) parentPort?.postMessage(tasks, documents);
 });
 
 function begin(task: TaskHead): void {
-  if (isGiven(task)) {
-    // For other tasks it asks for bytes, which says the same.
-    if (!isReady) stream.write(encodeFrame({ ready: true } satisfies StripperMessage));
-    isReady = true;
-    given = task;
-    expect(Buffer.alloc(task.documentBytes));
-  } else {
-    isAsking = true;
-    parentPort?.postMessage(task);
-  }
+  // For other tasks it asks for bytes, which says the same.
+  if (!isReady) stream.write(encodeFrame({ ready: true } satisfies StripperMessage));
+  isReady = true;
+  given = task;
+  expect(Buffer.allocUnsafeSlow(task.documentBytes));
 }
 
 function expect(what: Buffer): void {
@@ -66,11 +72,13 @@ function expect(what: Buffer): void {
   filled = 0;
 }
 
-parentPort?.on('message', (message: StripperMessage) => {
-  if ('read' in message) expect(Buffer.from(bytes, 0, message.read[1]));
-  if (isAsking && ('refused' in message || 'plan' in message)) {
-    isAsking = false;
-    expect(Buffer.alloc(HEAD_BYTES));
+parentPort?.on('message', (messages: StripperMessage[]) => {
+  for (const message of messages) {
+    if ('read' in message) expect(Buffer.from(bytes, 0, message.read[1]));
+    if (isAsking && ('refused' in message || 'plan' in message)) {
+      isAsking = false;
+      expect(Buffer.alloc(HEAD_BYTES));
+    }
   }
-  stream.write(encodeFrame(message));
+  stream.write(Buffer.concat(messages.map(encodeFrame)));
 });
