@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { open, rm } from 'node:fs/promises';
+import { access, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
@@ -8,6 +8,7 @@ import { ServiceError } from '../base/errors.ts';
 import { makeFolder, syncFolder } from '../base/folders.ts';
 import { siblingModule } from '../base/package.ts';
 import { SlotQueue } from '../base/slotQueue.ts';
+import { codeOf } from '../base/systemReason.ts';
 import { NotStrippable } from '../pdf/notStrippable.ts';
 import type { AttachmentPlan } from '../pdf/update/suffix.ts';
 import { keystream } from './cipher.ts';
@@ -55,7 +56,7 @@ function stripMsMax(bytes: number, ofSmallMs = STRIP_MS_MAX): number {
   return ofSmallMs + Math.ceil((1000 * bytes) / STRIP_BYTES_PER_SECOND_MIN);
 }
 
-/** A document as it is recorded in the store; {@link Copies.file} finds it again. */
+/** A document as it is recorded in the store; {@link Copies.find} finds it again. */
 export function recordOf({ name, at, key }: CipheredFile): { file: string; at?: number; key: string } {
   return { file: name, ...(at > 0 && { at }), key: key.toString('base64') };
 }
@@ -200,9 +201,19 @@ export class Copies {
     }
   }
 
-  /** A recorded document of this length; see {@link recordOf}. */
-  file({ file, at = 0, key }: Place & { key: string }, bytes: number): CipheredFile {
-    return { name: file, path: join(this.#options.path, file), at, key: Buffer.from(key, 'base64'), bytes };
+  /** A recorded document of this length; see {@link recordOf}. Undefined if its file is missing, as after a restore without the documents. */
+  async find(
+    { file: name, at = 0, key }: Place & { key: string },
+    bytes: number,
+  ): Promise<CipheredFile | undefined> {
+    const path = join(this.#options.path, name);
+    try {
+      await access(path);
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw error;
+      return undefined;
+    }
+    return { name, path, at, key: Buffer.from(key, 'base64'), bytes };
   }
 
   /** Removes the document; its file, too, if none of its other documents is kept. A missing document was already removed. */

@@ -17,7 +17,7 @@ import { beginningOf, SealedPdfs } from './sealedPdfs.ts';
 
 export interface DocumentRouteOptions {
   store: Pick<Store, 'identity' | 'jobs' | 'log' | 'copies'>;
-  copies: Pick<Copies, 'file'>;
+  copies: Pick<Copies, 'find'>;
   /** How long a copy is available after its job was accepted, in milliseconds. */
   retentionMs: number;
   downloads: Slots;
@@ -33,7 +33,7 @@ export function getDocument(options: DocumentRouteOptions): Middleware {
     const { job } = requireSealed(await visibleJob(ctx, options.store));
     const digests = job.content?.sealedDocument;
     if (digests === undefined) throw unavailable('it was sealed without one');
-    const file = await requireFile(job, digests, options);
+    const file = await requireFile(ctx, job, digests, options);
     // For HEAD too. Caches must not keep the copy, because the service deletes it on time.
     ctx.status = 200;
     ctx.type = 'application/pdf';
@@ -60,7 +60,7 @@ export function getSealedPdf(options: DocumentRouteOptions): Middleware {
   return async (ctx) => {
     const { job, outcome } = requireSealed(await visibleJob(ctx, options.store));
     const suffix = await requireSuffix(job, outcome, options);
-    const file = await requireFile(job, beginningOf(job), options);
+    const file = await requireFile(ctx, job, beginningOf(job), options);
     using held = new DisposableStack();
     held.defer(options.downloads.take(callerOf(ctx).viewer.clientId));
     const pdf = await sealedPdfs.open(job, file, suffix);
@@ -159,6 +159,7 @@ async function requireSuffix(
 }
 
 async function requireFile(
+  ctx: RequestContext,
   job: Job,
   { bytes }: DocumentDigests,
   options: DocumentRouteOptions,
@@ -171,7 +172,10 @@ async function requireFile(
       `The copy of the document was deleted: copies are kept for ${hours} hours after their job was accepted.`,
     );
   }
-  return options.copies.file(copy, bytes);
+  const file = await options.copies.find(copy, bytes);
+  if (file !== undefined) return file;
+  options.logger.warn({ ...requestIds(ctx), file: copy.file }, 'the file of a kept document is missing');
+  throw unavailable('it is missing, as after a restore that did not bring the documents back');
 }
 
 /** The copy of a job's document, until it expires. */

@@ -35,8 +35,8 @@ export function sealedFilesOf({ store, trust, copies, ...kept }: SealedFilesOpti
     async copy(job) {
       const digests = job.content?.sealedDocument;
       const copy = digests && (await keptCopy(job, { store, ...kept }));
-      if (digests === undefined || copy === undefined) return undefined;
-      return readVerified(copies.file(copy, digests.bytes), digests.sha256);
+      const file = copy && (await copies.find(copy, digests.bytes));
+      return file && readVerified(file, digests.sha256);
     },
     suffix: (job, { leafIndex }) => readSuffix(store, job, leafIndex),
     async sealedPdf(job, { leafIndex }) {
@@ -44,8 +44,10 @@ export function sealedFilesOf({ store, trust, copies, ...kept }: SealedFilesOpti
       const copy = suffix && (await keptCopy(job, { store, ...kept }));
       if (suffix === undefined || copy === undefined) return undefined;
       const { bytes, sha256 } = beginningOf(job);
+      const file = await copies.find(copy, bytes);
+      if (file === undefined) return undefined;
       return (async function* () {
-        yield* readVerified(copies.file(copy, bytes), sha256);
+        yield* readVerified(file, sha256);
         yield suffix;
       })();
     },

@@ -25,6 +25,7 @@ import {
 } from '../../src/copy/copies.ts';
 import { LABORIOUS, metadata, onePage, PACKET, pdfFile } from '../support/pdf.ts';
 import { randomBytes } from '../support/seed.ts';
+import { found } from './found.ts';
 
 const DOCUMENT = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() });
 
@@ -171,7 +172,7 @@ t.test('a start removes unknown files', async (t) => {
   const again = await openCopies({ path, freeBytesMin: 0, workers: 1 }, [recordOf(file)]);
   t.teardown(() => again.close());
   t.strictSame(readdirSync(path), [file.name]);
-  t.same(await buffer(readCiphered(again.file(recordOf(file), file.bytes))), DOCUMENT);
+  t.same(await buffer(readCiphered(await found(again, recordOf(file), file.bytes))), DOCUMENT);
 });
 
 t.test('a full disk is reported as such', async (t) => {

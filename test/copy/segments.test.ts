@@ -18,6 +18,7 @@ import { Child } from '../store/child.ts';
 import { metadata, onePage, pdfFile } from '../support/pdf.ts';
 import { fc, randomBytes, tries } from '../support/seed.ts';
 import { SmallDisk } from '../support/smallDisk.ts';
+import { found } from './found.ts';
 import type { Told } from './spooler.ts';
 
 const MIB = 2 ** 20;
@@ -155,7 +156,7 @@ t.test('a file takes documents until a restart, until it is old, and until it is
   t.same(again.usage, { documents: 1, files: 1, bytes: DOCUMENT.length });
   const second = await spooled(again, DOCUMENT);
   t.not(second.name, first.name, 'a restart');
-  t.same(await buffer(readCiphered(again.file(recordOf(first), first.bytes))), DOCUMENT);
+  t.same(await buffer(readCiphered(await found(again, recordOf(first), first.bytes))), DOCUMENT);
 
   const hasty = await open(t, path, { kept: [recordOf(first), recordOf(second)], segmentMsMax: 0 });
   t.not((await spooled(hasty, DOCUMENT)).name, (await spooled(hasty, DOCUMENT)).name, 'old');
@@ -356,7 +357,7 @@ t.test('whatever is removed and abandoned, a restart finds what is kept, and onl
       );
       t.same(again.usage, usage, 'a restart counts the same');
       for (const { record, document } of kept)
-        t.ok(document.equals(await buffer(readCiphered(again.file(record, document.length)))));
+        t.ok(document.equals(await buffer(readCiphered(await found(again, record, document.length)))));
       for (const { record } of kept) await again.remove(record);
       t.strictSame(readdirSync(path), []);
       await again.close();
@@ -390,7 +391,7 @@ t.test('after kill -9 at any moment, all that was acknowledged is read back whol
     t.equal(copies.usage.documents, kept.size);
     t.strictSame(readdirSync(path).sort(), [...new Set(records.map(({ file }) => file))].sort());
     for (const { record, bytes, digest } of kept.values()) {
-      await t.resolves(buffer(readVerified(copies.file(record, bytes), digest)));
+      await t.resolves(buffer(readVerified(await found(copies, record, bytes), digest)));
     }
     await copies.close();
   }

@@ -178,15 +178,22 @@ t.test('a waiting or failed job has no copy to serve', async (t) => {
   t.match(failed.json<Envelope>().error, { code: 'document_unavailable', message: /failed/ });
 });
 
-t.test('a copy that is damaged or lost is an error, not a document', async (t) => {
+t.test('a copy that is damaged is an error, and one that is missing is none', async (t) => {
   const before = new Set(files());
   const { path } = await sealed(app, WITH_XMP);
   const [name = ''] = files().filter((file) => !before.has(file));
   writeFileSync(join(app.documentsDir, name), Buffer.alloc(WITH_XMP.length));
   t.equal((await app.client.get(path)).status, 500);
-  rmSync(join(app.documentsDir, name));
-  t.equal((await app.client.get(path)).status, 500);
   t.ok(app.log().some(({ msg }) => msg === 'unexpected error'));
+  rmSync(join(app.documentsDir, name));
+  const missing = await app.client.get(path);
+  t.equal(missing.status, 404);
+  t.match(missing.json<Envelope>().error, {
+    code: 'document_unavailable',
+    message: /missing, as after a restore/,
+  });
+  const warnings = app.log().filter(({ msg }) => msg === 'the file of a kept document is missing');
+  t.match(warnings, [{ level: 'warn', file: name }]);
   t.strictSame(app.fatal, []);
 });
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readdirSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { openTestApp, type TestApp } from '../support/app.ts';
@@ -201,6 +201,15 @@ t.test('a damaged document is an error before anything of it is sent', async (t)
   }
   t.equal((await app.client.get(path)).status, 500);
   t.equal((await app.client.get(path, { Range: 'bytes=0-3' })).status, 500);
+});
+
+t.test('without its document, such as after a restore, there is the suffix, and no sealed PDF', async (t) => {
+  const { path } = await sealed(app);
+  t.equal((await app.client.get(path)).status, 200);
+  for (const name of files()) rmSync(join(app.documentsDir, name));
+  for (const part of ['', 'bytes=0-3'])
+    t.equal(codeOf(await app.client.get(path, { Range: part })), 'document_unavailable');
+  t.equal((await app.client.get(path.replace('sealed.pdf', 'sealed-pdf.suffix'))).status, 200);
 });
 
 t.test('in compliance mode it begins with the copy without metadata', async (t) => {
