@@ -24,6 +24,7 @@ interface PinAddon {
 
 /** The flags of CK_TOKEN_INFO that count wrong PINs (PKCS#11 2.40, section 3.2). */
 const { CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_LOCKED } = pkcs11;
+const { CKF_PROTECTED_AUTHENTICATION_PATH } = pkcs11;
 const WRONG_PIN_FLAGS = CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_FINAL_TRY | CKF_USER_PIN_LOCKED;
 
 /**
@@ -40,7 +41,7 @@ export async function logInWithPin(
 ): Promise<void> {
   const addon = openDatagramAddon<PinAddon>();
   const slot = module.C_GetSessionInfo(sessions[0]).slotID;
-  const readFlags = () => module.C_GetTokenInfo(slot).flags & WRONG_PIN_FLAGS;
+  const readFlags = () => module.C_GetTokenInfo(slot).flags;
   using refused = await RefusedPins.open(token, timeoutMs);
   // There is no await between the attempt and its record, so this process does not end in between, whatever is requested of it.
   attempt(token, refused, readFlags, (file) => addon.logIn(sessions, file, refused.salt, refused.digests));
@@ -52,8 +53,11 @@ function attempt(
   readFlags: () => number,
   logIn: (file: number) => ReturnType<PinAddon['logIn']>,
 ): void {
-  const flagsBefore = readFlags();
-  checkAttemptsLeft(flagsBefore);
+  const flags = readFlags();
+  checkAttemptsLeft(flags);
+  const hasPad = (flags & CKF_PROTECTED_AUTHENTICATION_PATH) !== 0;
+  // If the module waits for a person, this is the last line in the log.
+  if (hasPad) process.stderr.write(`${PIN_PAD}: the PIN in ${pinSource} is presented\n`);
   const { result, accepted, digest, unfit, unlocked } = withPinFile(pinFile, pinSource, logIn);
   if (unlocked !== undefined)
     process.stderr.write(
@@ -70,13 +74,16 @@ function attempt(
   const name = error.message;
   // A token that took the PIN for one session means something else when it refuses another one.
   const isJudged = isPinRefusal(name) || !(accepted || name in PIN_NOT_JUDGED);
-  if (!isJudged && !hasCounted(flagsBefore, readFlags)) throw error;
+  if (!isJudged && !hasCounted(flags, readFlags)) throw error;
   if (digest === undefined) throw new Error('there is no memory to remember the refused PIN');
   refused.add(digest, name);
-  if (isPinRefusal(name)) throw new SignerFailure(name, `the token refused the PIN in ${pinSource}`);
-  const detail = `the token did not accept the PIN in ${pinSource} (${name}${numberOf(error)}), and it is not presented again until the file changes`;
+  const pad = hasPad ? `. ${PIN_PAD}: it must accept a PIN from a program, too` : '';
+  if (isPinRefusal(name)) throw new SignerFailure(name, `the token refused the PIN in ${pinSource}${pad}`);
+  const detail = `the token did not accept the PIN in ${pinSource} (${name}${numberOf(error)}), and it is not presented again until the file changes${pad}`;
   throw new SignerFailure('pin_refused', detail);
 }
+
+const PIN_PAD = 'the token has a PIN pad, at which pdfseald asks nobody';
 
 function checkAttemptsLeft(flags: number): void {
   if (flags & CKF_USER_PIN_LOCKED)
@@ -93,7 +100,7 @@ function checkAttemptsLeft(flags: number): void {
 /** Whether the token counted the PIN as wrong, whatever its answer said. */
 function hasCounted(flagsBefore: number, readFlags: () => number): boolean {
   try {
-    return (readFlags() & ~flagsBefore) !== 0;
+    return (readFlags() & ~flagsBefore & WRONG_PIN_FLAGS) !== 0;
   } catch (error) {
     if (asPkcs11Error(error) === undefined) throw error;
     return false;

@@ -1,7 +1,8 @@
 /** A token locks itself after a few wrong PINs, so each is presented once, whoever asks. */
+import { execFileSync } from 'node:child_process';
 import { scryptSync } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
 import { forgetRefusedPins, probeToken, readKey } from '../../src/kms/keyOperations.ts';
@@ -219,3 +220,47 @@ async function resetCount(token: PartitionOptions, pin: string): Promise<void> {
   writeFileSync(token.pinFile, pin);
   await probeToken(token);
 }
+
+t.test('a PIN pad is not in the way of a token that accepts a PIN from a program', async (t) => {
+  const { site, token } = await openSite(t);
+  setFault(token, { tokenFlags: pkcs11.CKF_PROTECTED_AUTHENTICATION_PATH });
+  await site.open({ partitions: [token] });
+  await until('the pad is in the log', () => /has a PIN pad, at which pdfseald asks nobody/.test(site.log()));
+});
+
+t.test(
+  'a token that takes its PIN at a pad only is refused with the reason, after one attempt',
+  async (t) => {
+    const { site, token } = await openSite(t);
+    setFault(token, 'pin-pad');
+    const message =
+      /\(CKR_ARGUMENTS_BAD\).*has a PIN pad.*must accept a PIN from a program, too \(pin_refused\)/;
+    await t.rejects(site.open({ partitions: [token] }), { message });
+    await t.rejects(probeToken(token), { message: /before \(CKR_ARGUMENTS_BAD\)/ });
+    t.equal(logins(token), 1);
+  },
+);
+
+t.test('tokens of one module have a PIN file each, and a wrong one concerns its token only', async (t) => {
+  const { token: first } = await openSite(t);
+  const home = dirname(first.pinFile);
+  const second = { ...first, tokenLabel: 'second', pinFile: join(home, 'second-pin') };
+  writeFileSync(second.pinFile, 'pin of the second', { mode: 0o600 });
+  const pins = ['--pin', 'pin of the second', '--so-pin', 'so-pin-of-it'];
+  execFileSync('softhsm2-util', ['--init-token', '--free', '--label', 'second', ...pins], {
+    env: { PATH: '/usr/bin:/bin', ...first.environment },
+    stdio: 'pipe',
+  });
+  await t.resolves(probeToken(first));
+  await t.resolves(probeToken(second));
+  writeFileSync(second.pinFile, 'wrong-pin');
+  await t.rejects(probeToken(second), { message: /the token refused the PIN in \S+second-pin/ });
+  await t.rejects(probeToken(second), { message: /pin_refused/ });
+  await t.resolves(probeToken(first), 'also if its module is the same');
+  const swapped = { ...first, pinFile: second.pinFile };
+  await t.rejects(
+    probeToken(swapped),
+    { message: /CKR_PIN_INCORRECT/ },
+    'the other token has not judged that PIN',
+  );
+});

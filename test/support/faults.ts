@@ -80,7 +80,9 @@ export type Peculiarity =
   | 'no-private'
   | 'half-made'
   | 'not-private'
-  | 'foreign-card';
+  | 'foreign-card'
+  /** It takes its PIN at a pad only. */
+  | 'pin-pad';
 
 const SOURCE = fileURLToPath(new URL('faulty-module.c', import.meta.url));
 /** The standard's headers, as pkcs11js brings them. */

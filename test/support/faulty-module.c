@@ -139,6 +139,8 @@ static CK_RV login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_UTF8CHAR_PTR
   unsigned long value;
   CK_RV result = strike("C_Login");
   if (result == CKR_OK) result = real->C_Login(session, user, pin, pin_bytes);
+  /* A token that takes its PIN at a pad only wants no PIN here. */
+  if (told("pin-pad", &value) && pin) result = CKR_ARGUMENTS_BAD;
   /* Devices differ in their code for a wrong PIN. */
   if (result != CKR_OK && result != CKR_USER_ALREADY_LOGGED_IN && told("wrong-pin-is", &value)) result = value;
   if ((result == CKR_OK || result == CKR_USER_ALREADY_LOGGED_IN) && told("login-by-session", &value))
@@ -361,6 +363,7 @@ static CK_RV token_info(CK_SLOT_ID slot, CK_TOKEN_INFO_PTR info) {
   }
   CK_RV result = real->C_GetTokenInfo(slot, info);
   if (result == CKR_OK && told("token-flags", &value)) info->flags |= value;
+  if (result == CKR_OK && told("pin-pad", &value)) info->flags |= CKF_PROTECTED_AUTHENTICATION_PATH;
   if (result == CKR_OK && told("nul-padding", &value)) {
     for (size_t n = sizeof info->label; n > 0 && info->label[n - 1] == ' '; n--) info->label[n - 1] = 0;
     /* SoftHSM's serial numbers have 16 characters. */
