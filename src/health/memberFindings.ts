@@ -13,6 +13,9 @@ const PARTITION_REMEDIES: Partial<Record<Partition['state'], string>> = {
   starting: 'wait a moment',
 };
 
+/** Codes with which no PIN is presented, whatever is in the file. */
+const PRESENTS_NONE = new Set(['pin_final_try', 'CKR_PIN_LOCKED']);
+
 const WITNESS_REMEDIES: Readonly<Record<string, string>> = {
   unknown_log:
     'have the operator of the witness add this log with a key of the epoch; pdfseal trust export shows the keys',
@@ -39,7 +42,7 @@ export const MEMBER_FINDINGS: readonly HealthFinding[] = [
     when: ({ state }) => state !== 'ready' && state !== 'withdrawn',
     says: ({ state, since, last_error: error }) => `${state} since ${since}${error ? ` (${error})` : ''}`,
     remedy: ({ state, last_error: code = '' }) =>
-      PARTITION_REMEDIES[state] ??
+      (PRESENTS_NONE.has(code) ? undefined : PARTITION_REMEDIES[state]) ??
       signerRemedy({ code }) ??
       'check that the token is connected and that its module is configured; `pdfseal hsm list` tries the token',
   }),

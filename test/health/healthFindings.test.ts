@@ -336,3 +336,11 @@ t.test('a unit whose certificate was revoked is told apart from one whose token 
   t.match(of({}), [{ id: 'unit_down', remedy: /token/ }]);
   t.match(of({ revoked: true }), [{ id: 'unit_down', detail: /was revoked/, remedy: /restart the daemon/ }]);
 });
+
+t.test('a token that is locked, or has one attempt left, is not helped by another PIN file', async (t) => {
+  const remedyOf = (code: string) =>
+    findingsOf(ofPartitions({ state: 'pin_refused', last_error: code }), NOW).map(({ remedy }) => remedy);
+  t.match(remedyOf('CKR_PIN_INCORRECT'), [/^write the correct PIN into the PIN file/]);
+  t.match(remedyOf('pin_final_try'), [/log in once with the vendor’s tool/]);
+  t.match(remedyOf('CKR_PIN_LOCKED'), [/^unlock the PIN/]);
+});
