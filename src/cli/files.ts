@@ -4,13 +4,14 @@ import {
   createReadStream,
   fsyncSync,
   openSync,
+  readdirSync,
   readSync,
   renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { linkedAs, readWholeFile, syncName, unusable } from '../base/atomicFile.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -85,6 +86,30 @@ export function readTextFile(path: string, bytesMax: number): string {
 export function readSmallFile(path: string, bytesMax: number): Buffer {
   if (sizeOf(path) > bytesMax) throw new OperatorError(`${path} is larger than ${bytesMax} bytes`);
   return readWholeFile(path);
+}
+
+export function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** All files below a folder, each folder in the order of the names. Links to folders are not followed. Throws OperatorError. */
+export function filesBelow(folder: string): string[] {
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true });
+    return entries
+      .sort((a, b) => (a.name < b.name ? -1 : 1))
+      .flatMap((entry) => {
+        const path = join(folder, entry.name);
+        if (entry.isDirectory()) return filesBelow(path);
+        return entry.isFile() || isFileBehind(path) ? [path] : [];
+      });
+  } catch (cause) {
+    throw unusable('read', folder, cause);
+  }
+}
+
+function isFileBehind(link: string): boolean {
+  return statSync(link, { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
 function sizeOf(path: string): number {

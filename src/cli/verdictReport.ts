@@ -2,6 +2,10 @@ import { toRfc3339 } from '../base/clock.ts';
 import { digestsOf } from '../manifest/manifest.ts';
 import type { Proven } from '../prove/verify/proven.ts';
 import type { Requirement, Verdict } from '../prove/verify/verify.ts';
+import { EXIT } from './exit.ts';
+
+export const EXIT_OF = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown } as const;
+export const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
 
 export interface VerdictReport {
   verdict: Verdict;

@@ -18,11 +18,11 @@ import {
   verifySealedPdf,
 } from '../prove/verify/verify.ts';
 import { argument, command, option } from './command.ts';
-import { EXIT } from './exit.ts';
 import {
   digestFile,
   firstBytes,
   hasDigests,
+  isFolder,
   openAnyPlace,
   readSmallFile,
   readTextFile,
@@ -31,19 +31,18 @@ import {
 import { TRUST } from './options.ts';
 import { orUndecided } from './report.ts';
 import { print, printResult } from './terminal.ts';
-import { sentenceOf, type VerdictReport, wireVerdict } from './verdictReport.ts';
-
-const EXIT_OF = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown } as const;
-const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
+import { EXIT_OF, sentenceOf, type VerdictReport, WORDS, wireVerdict } from './verdictReport.ts';
+import { verifyFolder } from './verifyFolder.ts';
 
 export const verifyCommand = command('verify', {
   description:
     'Verifies that a log of the trust file issued this receipt for exactly this document. Needs only these files, and no network. ' +
-    'A PDF that holds its receipt needs no other file than the trust file: its seal must have changed nothing else. Prints one line for each check.',
+    'A PDF that holds its receipt needs no other file than the trust file: its seal must have changed nothing else. Prints one line for each check. ' +
+    'For a folder, the command pairs every PDF below it with its receipt, by name or by digest, and prints one line for each, and the sum.',
   arguments: [
     argument(
       '<document>',
-      'the document, byte for byte as it was sealed, or its copy without metadata; or a PDF that holds its receipt',
+      'the document, byte for byte as it was sealed, or its copy without metadata; or a PDF that holds its receipt; or a folder',
     ),
     argument(
       '[receipt]',
@@ -67,13 +66,14 @@ export const verifyCommand = command('verify', {
     ),
   ],
   exit: {
-    0: 'good',
-    1: 'bad',
+    0: 'good; for a folder: all of them',
+    1: 'bad; for a folder: at least one of them',
     2: 'undecided: a file cannot be read, the trust file does not know the log or the epoch, dates contradict each other, or something that is required is not shown',
   },
   examples: [
     'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
     'pdfseal verify contract.sealed.pdf --trust trust.json --original contract.pdf',
+    'pdfseal verify archive/ --trust trust.json',
     'pdfseal verify contract.pdf contract.pdf.bundle.json --trust trust.json --require time,witness',
     'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --evidence-record contract.pdf.ers',
     'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --json | jq .outcome',
@@ -82,17 +82,25 @@ export const verifyCommand = command('verify', {
     orUndecided(async () => {
       const trust = readSmallFile(options.trust, RECEIPT_BYTES_MAX);
       const { evidenceRecord, require = [], original } = options;
+      const [trustText, at] = [trust.toString('utf8'), systemClock()];
+      const terms = { required: require, at, trustSha256: toHex(sha256(trust)) };
+      if (isFolder(documentPath)) {
+        if (receiptPath !== undefined || original !== undefined || evidenceRecord !== undefined)
+          throw new OperatorError(
+            `${documentPath} is a folder: name no receipt, and neither --original nor --evidence-record`,
+          );
+        return await verifyFolder(documentPath, { ...terms, trustText });
+      }
       if (original !== undefined && receiptPath !== undefined)
         throw new OperatorError('--original is for a PDF that holds its receipt: name no other receipt');
       const record =
         evidenceRecord === undefined ? undefined : readSmallFile(evidenceRecord, RECORD_BYTES_MAX);
-      const [trustText, at] = [trust.toString('utf8'), systemClock()];
       const judged = await judge([documentPath, receiptPath], trustText, { at, require, record });
       const { verdict, receipt, document } = judged;
       if (original !== undefined && document !== undefined && verdict.outcome === 'good')
         await saveOriginal(original, documentPath, document);
       const proven = receipt === undefined ? undefined : provenBy(receipt, trustText, verdict);
-      const report = { verdict, proven, required: require, at, trustSha256: toHex(sha256(trust)) };
+      const report = { verdict, proven, ...terms };
       ownProcess().exitCode = EXIT_OF[report.verdict.outcome];
       printResult(wireVerdict(report), () => printVerdict(report));
     }),

@@ -1,10 +1,11 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { unusable } from '../../base/atomicFile.ts';
 import type { DocumentDigests } from '../../job/job.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
 import { parseReceiptJson } from '../../prove/verify/receiptText.ts';
 import { createVerifier, type Verdict } from '../../prove/verify/verify.ts';
+import { filesBelow, isFolder } from '../files.ts';
 
 /** A document to be sealed, and the place for its receipt. */
 export interface Work {
@@ -23,8 +24,10 @@ export interface Work {
 /** The named files, and below named folders every `*.pdf`, in the order of their names. Links to folders are not followed. */
 export function findDocuments(paths: readonly string[]): Work[] {
   return paths.flatMap((path) => {
-    const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory();
-    return isFolder ? filesBelow(path).map((file) => workOf(file, true)) : [workOf(path, false)];
+    if (!isFolder(path)) return [workOf(path, false)];
+    return filesBelow(path)
+      .filter(isDocument)
+      .map((file) => workOf(file, true));
   });
 }
 
@@ -32,25 +35,8 @@ function workOf(path: string, found: boolean): Work {
   return { name: path, stem: path, path, found };
 }
 
-function filesBelow(folder: string): string[] {
-  try {
-    const entries = readdirSync(folder, { withFileTypes: true });
-    return entries
-      .sort((a, b) => (a.name < b.name ? -1 : 1))
-      .flatMap((entry) => {
-        const path = join(folder, entry.name);
-        if (entry.isDirectory()) return filesBelow(path);
-        const isDocument =
-          /\.pdf$/i.test(entry.name) && !/(\.stripped|\.pdf\.sealed)\.pdf$/i.test(entry.name);
-        return isDocument && (entry.isFile() || isFileBehind(path)) ? [path] : [];
-      });
-  } catch (cause) {
-    throw unusable('read', folder, cause);
-  }
-}
-
-function isFileBehind(link: string): boolean {
-  return statSync(link, { throwIfNoEntry: false })?.isFile() ?? false;
+function isDocument(path: string): boolean {
+  return /\.pdf$/i.test(path) && !/(\.stripped|\.pdf\.sealed)\.pdf$/i.test(path);
 }
 
 /** Hosted documents, the n-th with the n-th local copy or checksum. A receipt goes next to the copy, or into the current folder. */
