@@ -4,13 +4,15 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-type Variable =
+export type Variable =
   /** Folder in which systemd places the credentials of this unit (`LoadCredential=`). */
   | 'CREDENTIALS_DIRECTORY'
   /** The API key that `pdfseal submit` uses without `--key-file`. */
   | 'PDFSEAL_API_KEY'
   /** The config file that `pdfseal` uses without `--config`. */
   | 'PDFSEAL_CONFIG'
+  /** The URL that `pdfseal submit` uses without `--url`. */
+  | 'PDFSEAL_URL'
   /** Whether `pdfseal` shows the stack of an error. */
   | 'PDFSEAL_STACK'
   /** The user who called sudo(8), according to sudo; any user can set this variable. */

@@ -1,5 +1,6 @@
 /** A command in one table: its text for help, manual and completion, its parameters, and its action. */
-import { Argument, Command, Option } from 'commander';
+import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { fromEnvironment, ownProcess, type Variable } from '../base/env.ts';
 import { type Explanation, explain } from './help.ts';
 
 /** Parses an argument as typed; `before` is the earlier value of the same option. Throws InvalidArgumentError. */
@@ -14,6 +15,8 @@ interface Settings {
   shown?: string;
   /** The name of another option, which excludes this one. */
   conflicts?: string;
+  /** The environment variable that gives its value if it is left out. */
+  variable?: Variable;
   /** Whether it names the config file: if it is left out, `completeConfig` fills it in. */
   isConfig?: true;
 }
@@ -108,6 +111,8 @@ interface Form<Options extends readonly Parameter[], Arguments extends readonly 
   commands?: readonly (() => Command)[];
   /** Describes a wrong combination of these, if there is one: wrong usage. */
   misuse?(given: Given<Options>, ...args: ArgumentValues<Arguments>): string | undefined;
+  /** For an act that cannot be undone: asks a person at a terminal, unless `--yes` is given. `first`: the first argument. */
+  asks?(first: unknown): string;
   run(given: Given<Options>, ...args: ArgumentValues<Arguments>): void | Promise<void>;
 }
 
@@ -122,12 +127,19 @@ export function command<
     if (form.summary !== undefined) made.summary(form.summary);
     for (const one of form.arguments ?? []) made.addArgument(argumentOf(one));
     for (const one of form.options ?? []) made.addOption(optionOf(one));
+    if (form.asks !== undefined) made.option('--yes', 'do not ask at a terminal');
     made.action(async (...typed: unknown[]) => {
       const count = form.arguments?.length ?? 0;
       const args = typed.slice(0, count) as ArgumentValues<Arguments>;
       const given = typed[count] as Given<Options>;
       const wrong = form.misuse?.(given, ...args);
       if (wrong !== undefined) made.error(`error: ${wrong}`);
+      const { stdin, stderr } = ownProcess();
+      const isAsked = stdin.isTTY === true && stderr.isTTY === true && made.getOptionValue('yes') !== true;
+      if (form.asks !== undefined && isAsked) {
+        const { confirm } = await import('./questions.ts');
+        await confirm(form.asks(args[0]));
+      }
       await form.run(given, ...args);
     });
     return explain(made, form);
@@ -137,10 +149,50 @@ export function command<
 /** A command that only groups others. */
 export function group(name: string, description: string, commands: readonly (() => Command)[]) {
   return (): Command => {
-    const made = new Command(name).description(description);
+    const made = new CompletingCommand(name).description(description);
     for (const make of commands) made.addCommand(make());
     return made;
   };
+}
+
+/** A command whose missing options come from the environment; it names all that are still missing. */
+class CompletingCommand extends Command {
+  /** Commander calls this for a required option without a value. */
+  missingMandatoryOptionValue(): void {
+    const missing = this.options.filter((one) => one.mandatory && !this.#complete(one));
+    if (missing.length === 0) return;
+    const names = missing.map(({ flags }) => `'${flags}'`).join(', ');
+    const word = missing.length === 1 ? 'option' : 'options';
+    this.error(`error: required ${word} ${names} not specified`, {
+      code: 'commander.missingMandatoryOptionValue',
+    });
+  }
+
+  /** Whether the option has a value, if need be from the environment. */
+  #complete(option: Option): boolean {
+    const name = option.attributeName();
+    if (this.getOptionValue(name) !== undefined) return true;
+    const variable = option instanceof EnvironmentOption ? option.variable : undefined;
+    const text = variable && fromEnvironment(variable);
+    if (text === undefined) return false;
+    try {
+      this.setOptionValueWithSource(name, option.parseArg?.(text, undefined) ?? text, 'env');
+    } catch (error) {
+      if (!(error instanceof InvalidArgumentError)) throw error;
+      this.error(`error: ${variable}: ${error.message}`);
+    }
+    return true;
+  }
+}
+
+/** An option whose value can be in the environment. */
+class EnvironmentOption extends Option {
+  readonly variable: Variable;
+
+  constructor(flags: string, description: string, variable: Variable) {
+    super(flags, `${description} (default: the environment variable ${variable})`);
+    this.variable = variable;
+  }
 }
 
 /** `--config FILE` of commands that work on an environment. */
@@ -148,8 +200,12 @@ export class ConfigOption extends Option {}
 
 function optionOf({ flags, description, how }: Parameter): Option {
   const settings = settingsOf(how);
-  const { parse, choices, required = false, shown, conflicts, isConfig } = settings;
-  const option = isConfig ? new ConfigOption(flags, description) : new Option(flags, description);
+  const { parse, choices, required = false, shown, conflicts, isConfig, variable } = settings;
+  const option = isConfig
+    ? new ConfigOption(flags, description)
+    : variable !== undefined
+      ? new EnvironmentOption(flags, description, variable)
+      : new Option(flags, description);
   if (choices !== undefined) option.choices(choices);
   if (parse !== undefined) option.argParser(parse as (text: string, before: unknown) => unknown);
   if ('default' in settings) option.default(settings.default, shown);

@@ -32,6 +32,8 @@ interface OperationForm<Own extends Fields, Answer, Options extends readonly Par
   options?: Options;
   /** Describes a wrong combination of options. */
   misuse?(typed: Given<Options>, fields: GivenFields<Own>): string | undefined;
+  /** See `command`. */
+  asks?(first: unknown): string;
   /** Fields that have no option, because the command finds their values by itself. */
   finds?: readonly (keyof Own)[];
   find?(typed: Given<Options>, config: Config): GivenFields<Own> | Promise<GivenFields<Own>>;

@@ -141,6 +141,16 @@ t.test('without --config, the environment or the only file of a folder names the
   t.match(stderr, /^pdfseal: named\.toml: /, '--config comes before the environment');
 });
 
+t.test('the URL of the service can be in the environment', async (t) => {
+  const submit = (url: string, ...args: string[]) =>
+    pdfseal(['submit', 'a.pdf', '--visibility', 'private', ...args], {
+      env: { PDFSEAL_URL: url, PDFSEAL_API_KEY: 'a' },
+    });
+  t.match(await submit('http://127.0.0.1:9'), { status: 1, stderr: /cannot read a\.pdf \(no such file/ });
+  t.match(await submit('ftp://x'), { status: 64, stderr: /PDFSEAL_URL: Expected an http or https URL/ });
+  t.match(await submit('ftp://x', '--url', 'http://127.0.0.1:9'), { status: 1 }, 'the option comes first');
+});
+
 t.test('the help and the manual list every exit status', async (t) => {
   t.strictSame(EXIT_MEANINGS, stableNames.exitStatuses);
   const { stdout } = await pdfseal(['--help']);
@@ -188,7 +198,9 @@ t.test('wrong usage ends with 64 and a message, without a stack', async (t) => {
     [['keys', 'list', '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/],
     [['verify', '--trust', 't'], /missing required argument 'document'/],
     [['verify', 'a', 'b'], /required option '--trust <file>'/],
-    [['backup', '--config', 'x'], /required option '--output <path>'/],
+    [['backup', '--config', 'x'], /required option '--output <path>' not specified/],
+    [['submit', 'a.pdf'], /required options '--url <url>', '--visibility <name>' not specified/],
+    [['submit', 'a.pdf', '--visibility', 'private'], /required option '--url <url>' not specified/],
     [['hsm', 'csr', '--config', 'x', '--subject', 'O=x'], /Expected "CN=…,O=…"/],
     [['init', '--config', 'x', '--root-validity', '36526d'], /a hundred years/],
     [['jobs', 'list'], /config file.*: name it with --config FILE/],

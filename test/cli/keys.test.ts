@@ -165,6 +165,28 @@ t.test('API keys, in the running daemon', async (t) => {
     for (const [args, status, stderr] of cases)
       t.match(await keys(...args), { status, stderr }, args.join(' '));
   });
+
+  await t.test('a person at a terminal is asked before a key is revoked', async (t) => {
+    const revoke = async (answer: string | undefined, ...more: string[]) => {
+      const { id, api_key: apiKey } = await issue('--client', 'asked');
+      const args = ['keys', 'revoke', String(id), ...more, '--config', sandbox.configFile];
+      const person = answer === undefined ? {} : ({ person: true, input: `${answer}\n` } as const);
+      const result = await sandbox.pdfseal(args, person);
+      return { ...result, isActive: (await statusWith(apiKey)) === 200 };
+    };
+    for (const answer of ['no', 'y', ''])
+      t.match(
+        await revoke(answer),
+        { status: 1, stderr: /will never be valid again\. Type yes.*nothing was done/s, isActive: true },
+        answer,
+      );
+    t.match(await revoke('yes'), { status: 0, stderr: /Type yes/, isActive: false });
+    for (const [answer, ...more] of [['no', '--yes'], [undefined]] as const) {
+      const found = await revoke(answer, ...more);
+      t.match(found, { status: 0, isActive: false }, 'not asked');
+      t.notMatch(found.stderr, /Type yes/);
+    }
+  });
 });
 
 function parse({ status, stdout, stderr }: RunResult) {

@@ -29,6 +29,8 @@ export interface CommandOptions extends RunOptions {
   apart?: true;
   /** Standard output is a terminal; not for a process of its own. */
   terminal?: true;
+  /** As a person at a terminal, who types `input`; not for a process of its own. */
+  person?: true;
 }
 
 /** A process has one folder to work in, and opens a store once: meanwhile further commands have processes of their own. */
@@ -56,13 +58,16 @@ export async function pdfseal(args: readonly string[], options: CommandOptions =
 async function runHere(
   run: typeof Commands.run,
   args: readonly string[],
-  { env, input, terminal }: CommandOptions,
+  { env, input, terminal, person }: CommandOptions,
 ): Promise<RunResult> {
-  const [stdout, stderr] = [Object.assign(new Sink(), terminal && { isTTY: true }), new Sink()];
+  const sink = (isTTY = false) => Object.assign(new Sink(), isTTY && { isTTY });
+  const [stdout, stderr] = [sink(terminal), sink(person)];
   const own = {
     argv: ['node', 'pdfseal', ...args],
     env: { ...ENVIRONMENT, ...env },
-    stdin: Readable.from(input === undefined ? [] : [Buffer.from(input)]),
+    stdin: Object.assign(Readable.from(input === undefined ? [] : [Buffer.from(input)]), {
+      isTTY: person === true,
+    }),
     stdout,
     stderr,
     exitCode: 0,

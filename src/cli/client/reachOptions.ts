@@ -15,6 +15,7 @@ export const REACH_OPTIONS = [
   option('--url <url>', 'URL of pdfseald, such as https://seal.example.com', {
     parse: parseUrl,
     required: true,
+    variable: 'PDFSEAL_URL',
   }),
   option(
     '--key-file <file>',

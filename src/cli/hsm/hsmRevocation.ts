@@ -47,6 +47,7 @@ const VALIDITY = option(
 );
 
 export const revokeCertificateCommand = command('revoke-certificate', {
+  asks: () => 'A certificate stays revoked for ever.',
   summary: 'revoke a certificate that a root in the HSM issued',
   description:
     'Puts a time-stamping certificate on the revocation list of the root in the HSM that issued it, and signs the list with that root. ' +

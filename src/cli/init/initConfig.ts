@@ -14,8 +14,8 @@ import { certificatesIn } from '../../tsa/pki.ts';
 import { parseListenAddress } from '../../web/address.ts';
 import { assertFree } from '../../web/listen.ts';
 import { type Given, option } from '../command.ts';
+import { Questions, type ReadAnswer } from '../questions.ts';
 import { note } from '../terminal.ts';
-import { Questions, type ReadAnswer } from './questions.ts';
 
 interface PartitionAnswer {
   region: string;

@@ -113,6 +113,7 @@ const cancelCommand = command('cancel', {
     'trust files that you exported after you planned the epoch.',
   options: [CONFIG],
   examples: ['pdfseal epochs cancel --config /etc/pdfseal/production.toml'],
+  asks: () => 'The planned epoch will be cancelled, and the trust files with it are wrong.',
   async run({ config: file }) {
     await withStore(file, 'write', async (store, config) => {
       const { epochs: before } = await new EpochSeal(store).read();

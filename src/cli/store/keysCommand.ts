@@ -76,6 +76,7 @@ const rotateCommand = operationCommand('rotate', rotateApiKey, {
 });
 
 const revokeCommand = operationCommand('revoke', revokeApiKey, {
+  asks: (id) => `${id} will never be valid again.`,
   examples: [
     'pdfseal keys revoke key_0a1b2c3d4e5f6071 --config production.toml',
     'pdfseal keys revoke key_0a1b2c3d4e5f6071 --config production.toml --with-successors   (the key was stolen)',

@@ -90,6 +90,7 @@ const disableCommand = operationCommand('disable', disableWebhook, {
 });
 
 const removeCommand = operationCommand('remove', removeWebhook, {
+  asks: (id) => `${id} and all that waits for it will be gone.`,
   examples: examplesOf('remove'),
   show: (removed) => printResult(removed, () => note(`${removed.id} of client ${removed.client} is removed`)),
 });

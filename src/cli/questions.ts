@@ -1,6 +1,6 @@
 import { createInterface, type Interface } from 'node:readline';
-import { ownProcess } from '../../base/env.ts';
-import { OperatorError } from '../../base/errors.ts';
+import { ownProcess } from '../base/env.ts';
+import { OperatorError } from '../base/errors.ts';
 
 /** Parses an answer; throws OperatorError with the reason if it is not acceptable. */
 export type ReadAnswer<T> = (text: string) => T | Promise<T>;
@@ -44,5 +44,16 @@ export class Questions {
 
   close(): void {
     this.#lines.close();
+  }
+}
+
+/** Asks a person at a terminal before an act that cannot be undone. Throws OperatorError unless the answer is yes. */
+export async function confirm(question: string): Promise<void> {
+  const questions = new Questions();
+  try {
+    const answer = await questions.ask(`${question} Type yes to go on`, (text) => text);
+    if (answer !== 'yes') throw new OperatorError('nothing was done');
+  } finally {
+    questions.close();
   }
 }
