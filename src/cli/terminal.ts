@@ -11,6 +11,7 @@ export function isJson(): boolean {
 
 /** Prints one line of results on standard output. Control characters are written as \uXXXX, which JSON reads back. */
 export function print(line: string): void {
+  clearBar();
   ownProcess().stdout.write(`${escapeControls(line)}\n`);
 }
 
@@ -27,6 +28,7 @@ export function printResult(value: unknown, people: string | (() => void)): void
 
 /** Prints one line on standard error: progress and problems. */
 export function note(line: string): void {
+  clearBar();
   if (isJson()) noteJson({ note: line });
   else ownProcess().stderr.write(`${escapeControls(line)}\n`);
 }
@@ -172,10 +174,15 @@ function showBar(
       // After an interrupt, a hidden cursor would stay hidden.
       hideCursor: false,
       linewrap: true,
+      // It has been cleared if a line was printed since.
+      forceRedraw: true,
+      // Its listener would swallow the first Ctrl-C.
+      gracefulExit: false,
     },
     Presets.legacy,
   );
   bar.start(total, 0);
+  active = bar;
   const update = (done: number): void => {
     if (bar.isActive) bar.update(done);
   };
@@ -184,6 +191,30 @@ function showBar(
   };
   const stop = () => bar.stop();
   return { update, rename, stop, [Symbol.dispose]: stop };
+}
+
+/** The bar at the end of the terminal, if there is one. */
+let active: SingleBar | undefined;
+
+/** Makes room for a line; the bar is drawn again below it. */
+function clearBar(): void {
+  if (active?.isActive) ownProcess().stderr.write('\r\u001b[K');
+}
+
+/** Says what was done if a person or the system ends the command, which then ends by that signal. Dispose of it when the work is done. */
+export function onInterrupt(said: () => string): Disposable {
+  const signals = ['SIGINT', 'SIGTERM'] as const;
+  const interrupt = (signal: NodeJS.Signals) => {
+    active?.stop();
+    note(`interrupted: ${said()}`);
+    stop();
+    process.kill(process.pid, signal);
+  };
+  const stop = () => {
+    for (const signal of signals) process.off(signal, interrupt);
+  };
+  for (const signal of signals) process.on(signal, interrupt);
+  return { [Symbol.dispose]: stop };
 }
 
 const BAR_CELLS = 30;

@@ -5,7 +5,7 @@ import { BUNDLE_LENGTH_MAX } from '../manifest/bundle.ts';
 import { claimedDigests, provenBy } from '../prove/verify/proven.ts';
 import { type TextOptions, verifyReceiptText, verifySealedPdf } from '../prove/verify/verify.ts';
 import { digestFile, filesBelow, openAnyPlace, readTextFile } from './files.ts';
-import { isJson, print, printJson, SILENT, showCount } from './terminal.ts';
+import { isJson, onInterrupt, print, printJson, SILENT, showCount } from './terminal.ts';
 import { EXIT_OF, sentenceOf, type VerdictReport, WORDS, wireVerdict } from './verdictReport.ts';
 
 /** A document and its receipt; one of both can be absent. */
@@ -33,9 +33,12 @@ export async function verifyFolder(folder: string, { trustText, ...terms }: Term
       `${folder} has no PDF and no receipt (*.receipt.json, *.bundle.json, *.tlog-proof)`,
     );
   const counts = { good: 0, bad: 0, unknown: 0 };
+  const sum = () => `${counts.good} good, ${counts.bad} bad, ${counts.unknown} could not tell`;
+  const done = () => counts.good + counts.bad + counts.unknown;
+  using _interrupted = onInterrupt(() => `${done()} of ${pairs.length} verified: ${sum()}`);
   const progress = isJson() ? SILENT : showCount(pairs.length);
   try {
-    for (const [index, pair] of pairs.entries()) {
+    for (const pair of pairs) {
       const { verdict, receipt } = await judge(pair, trustText, { at: terms.at, require: terms.required });
       const proven = receipt === undefined ? undefined : provenBy(receipt, trustText, verdict);
       counts[verdict.outcome] += 1;
@@ -46,7 +49,7 @@ export async function verifyFolder(folder: string, { trustText, ...terms }: Term
         print(
           `${WORDS[verdict.outcome].padEnd(14)}  ${pair.document ?? pair.receipt}  ${sentenceOf(report)}`,
         );
-      progress.update(index + 1, 0);
+      progress.update(done(), 0);
     }
   } finally {
     progress.stop();
@@ -55,7 +58,7 @@ export async function verifyFolder(folder: string, { trustText, ...terms }: Term
     print(
       `The trust file has SHA-256 ${terms.trustSha256}: compare it with the digest that was handed over to you.`,
     );
-    print(`${counts.good} good, ${counts.bad} bad, ${counts.unknown} could not tell`);
+    print(sum());
   }
   const outcome = counts.bad > 0 ? 'bad' : counts.unknown > 0 ? 'unknown' : 'good';
   ownProcess().exitCode = EXIT_OF[outcome];

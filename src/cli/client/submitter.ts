@@ -10,6 +10,7 @@ import {
   type CountProgress,
   isJson,
   note,
+  onInterrupt,
   print,
   printJson,
   SILENT,
@@ -80,15 +81,27 @@ export class Submitter {
     const { counted, digestOnly, fields } = this.#options;
     if (counted && !isJson()) this.#count = showCount(works.length);
     // A request in bulk is answered when all of its documents are sealed; asynchronous mode polls for each of them.
+    using _interrupted = onInterrupt(
+      () => `${this.#sum()}, ${works.length - this.#done()} left; run the command again to continue`,
+    );
     const inBulk = digestOnly && works.length > 1 && fields.mode === 'blocking';
     try {
       await (inBulk ? this.#inBulk(works) : this.#inParallel(works));
     } finally {
       this.#count.stop();
     }
-    const { sealed, skipped, failed } = this.#counts;
-    if (counted && !isJson()) note(`${sealed} sealed, ${skipped} already had a receipt, ${failed} failed`);
+    if (counted && !isJson()) note(this.#sum());
     return this.#counts;
+  }
+
+  #sum(): string {
+    const { sealed, skipped, failed } = this.#counts;
+    return `${sealed} sealed, ${skipped} already had a receipt, ${failed} failed`;
+  }
+
+  #done(): number {
+    const { sealed, skipped, failed } = this.#counts;
+    return sealed + skipped + failed;
   }
 
   async #inParallel(works: readonly Work[]): Promise<void> {
@@ -234,8 +247,7 @@ export class Submitter {
   }
 
   #step(): void {
-    const { sealed, skipped, failed } = this.#counts;
-    this.#count.update(sealed + skipped + failed, skipped);
+    this.#count.update(this.#done(), this.#counts.skipped);
   }
 
   #onWait(name: string): SealOptions['onWait'] {
