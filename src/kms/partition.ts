@@ -8,7 +8,7 @@ import { logState, type PartitionState, type PartitionStatus, stateAfter } from 
 import { type Duties, type OpenedSessions, type TokenOptions, tokenName } from './protocol.ts';
 import { restartPauseMs } from './restartPause.ts';
 import { SessionQueue } from './sessionQueue.ts';
-import { isPinTrouble, isRefusal, isTaken, SignerFailure, toSignerFailure } from './signerFailure.ts';
+import { isRefusal, isTaken, SignerFailure, toSignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 
 export interface PartitionSettings {
@@ -40,11 +40,6 @@ export type RefusalListener = (key: KeyName, code: string) => void;
 
 const START_TIMEOUT_MS = 10_000;
 const PROBE_INTERVAL_MS = 10_000;
-
-/** If a signer refuses a request of the log, or if the PIN is wrong, another start does not help; time or an administrator may. */
-const REFUSED_PAUSE_MS = 10_000;
-/** The same for a PIN that is locked: only the flags of the token are read again, for hours or days. */
-const LOCKED_PAUSE_MS = 60_000;
 
 /** A step of a start hangs if it takes longer than this and this many times as long as the last good start. */
 const HANG_MS_MIN = 1500;
@@ -355,10 +350,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   async #pause(failure: SignerFailure): Promise<void> {
     if (this.#closing.signal.aborted) return;
-    if (failure.code === 'CKR_PIN_LOCKED') return this.#sleep(LOCKED_PAUSE_MS);
-    if (isPinTrouble(failure) || isRefusal(failure.code)) return this.#sleep(REFUSED_PAUSE_MS);
     const nowMs = performance.now();
-    await this.#sleep(restartPauseMs(nowMs - (this.#failingSinceMs ?? nowMs)));
+    await this.#sleep(restartPauseMs(failure, nowMs - (this.#failingSinceMs ?? nowMs)));
   }
 
   async #sleep(ms: number): Promise<void> {

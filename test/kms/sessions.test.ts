@@ -212,15 +212,24 @@ t.test('starts that go on failing become rare, and not at the same moment', (t) 
     [60_000, 6_000, 9_000],
     [3_600_000, 15_000, 22_500],
   ] as const) {
-    t.equal(
-      restartPauseMs(failingMs, () => 0),
-      first,
-    );
-    t.equal(
-      restartPauseMs(failingMs, () => 1),
-      last,
-    );
+    const pauseAt = (random: number) => restartPauseMs({ code: 'CKR_DEVICE_ERROR' }, failingMs, () => random);
+    t.equal(pauseAt(0), first);
+    t.equal(pauseAt(1), last);
   }
+  t.end();
+});
+
+t.test('a token that judges PINs is left alone for longer, and one that is locked for longest', (t) => {
+  const pauseAfter = (code: string) => restartPauseMs({ code }, 0);
+  for (const code of [
+    'CKR_PIN_INCORRECT',
+    'pin_refused',
+    'pin_final_try',
+    'pin_file_exposed',
+    'tree_unknown',
+  ])
+    t.equal(pauseAfter(code), 10_000, code);
+  t.equal(pauseAfter('CKR_PIN_LOCKED'), 60_000);
   t.end();
 });
 
