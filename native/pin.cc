@@ -115,9 +115,10 @@ bool sessionsOf(napi_env env, napi_value list, std::vector<CK_SESSION_HANDLE>& s
 // Stops at the first refusal: a PIN that was refused once is not presented again. Most modules log in all
 // sessions with the first one, and answer that the user is logged in already; so do those that share a
 // log-in between programs. `accepted`: whether the token took the PIN for one of the sessions.
-CK_RV logInTo(const std::vector<CK_SESSION_HANDLE>& sessions, CK_UTF8CHAR* pin, std::size_t length, bool& accepted) {
+CK_RV logInTo(const std::vector<CK_SESSION_HANDLE>& sessions, CK_USER_TYPE user, CK_UTF8CHAR* pin, std::size_t length,
+              bool& accepted) {
   for (const CK_SESSION_HANDLE session : sessions) {
-    const CK_RV result = moduleFunctions()->C_Login(session, CKU_USER, pin, length);
+    const CK_RV result = moduleFunctions()->C_Login(session, user, pin, length);
     if (result != CKR_OK && result != CKR_USER_ALREADY_LOGGED_IN) return result;
     accepted = accepted || result == CKR_OK;
   }
@@ -137,15 +138,17 @@ bool addDigest(napi_env env, napi_value answer, const unsigned char* digest) {
 }  // namespace
 
 napi_value logIn(napi_env env, napi_callback_info info) {
-  std::size_t count = 4;
-  napi_value arguments[4];
+  std::size_t count = 5;
+  napi_value arguments[5];
+  std::uint32_t user;
   std::vector<CK_SESSION_HANDLE> sessions;
   Bytes salt, refused;
   std::int32_t file;
-  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count != 4 ||
-      !sessionsOf(env, arguments[0], sessions) || napi_get_value_int32(env, arguments[1], &file) != napi_ok ||
-      !bytesOf(env, arguments[2], salt) || !bytesOf(env, arguments[3], refused)) {
-    return fail(env, "ERR_INVALID_ARG_TYPE", "logIn takes sessions, a file descriptor, a salt and digests");
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count != 5 ||
+      napi_get_value_uint32(env, arguments[0], &user) != napi_ok || !sessionsOf(env, arguments[1], sessions) ||
+      napi_get_value_int32(env, arguments[2], &file) != napi_ok || !bytesOf(env, arguments[3], salt) ||
+      !bytesOf(env, arguments[4], refused)) {
+    return fail(env, "ERR_INVALID_ARG_TYPE", "logIn takes a user type, sessions, a file descriptor, a salt and digests");
   }
   if (moduleFunctions() == nullptr) return fail(env, "ERR_PIN", "no PKCS#11 module is loaded");
 
@@ -176,7 +179,7 @@ napi_value logIn(napi_env env, napi_callback_info info) {
     if (contains(refused, digest)) return addDigest(env, answer, digest) ? answer : nullptr;
   }
   bool accepted = false;
-  const CK_RV result = logInTo(sessions, page.bytes(), pinBytes, accepted);
+  const CK_RV result = logInTo(sessions, user, page.bytes(), pinBytes, accepted);
   if (napi_create_double(env, static_cast<double>(result), &value) != napi_ok || !set(env, answer, "result", value) ||
       napi_get_boolean(env, accepted, &value) != napi_ok || !set(env, answer, "accepted", value))
     return nullptr;

@@ -8,13 +8,14 @@ import { isPinRefusal, SignerFailure } from './signerFailure.ts';
 
 interface PinAddon {
   /**
-   * Calls C_Login for the user in each of these sessions of the loaded module, up to the first refusal, with the unread rest of an open
+   * Calls C_Login for this CK_USER_TYPE in each of these sessions of the loaded module, up to the first refusal, with the unread rest of an open
    * file as the PIN; but not with a PIN whose digest under this salt is among `refused`, 32 bytes each. `result` is the CK_RV, and
    * `accepted` whether the token took the PIN for a session before; if they are absent, nothing was presented: `unfit` names the fault of
    * the file, or `digest` is the refused one. `digest` also comes with a failure. `unlocked`: the reason why the memory of the PIN could not
    * be protected from swapping.
    */
   logIn(
+    user: number,
     sessions: readonly Buffer[],
     file: number,
     salt: Buffer,
@@ -31,20 +32,24 @@ const WRONG_PIN_FLAGS = CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_FINAL_TRY | CKF_US
  * Logs the user in to all these sessions of a token, because some modules keep the log-in by session, with one attempt at the PIN. No
  * attempt is made at a PIN that the token refused before, and none that could be the last one before the token locks itself. The PIN never
  * enters the memory of JavaScript, which cannot be wiped. Throws SignerFailure as {@link withPinFile} and {@link RefusedPins} do, for a PIN
- * that the token refuses, `pin_final_try` and `CKR_PIN_LOCKED`; and Pkcs11Error.
+ * that the token refuses, `pin_final_try` and `CKR_PIN_LOCKED`; and Pkcs11Error. `user`: CKU_CONTEXT_SPECIFIC to let one session sign once
+ * with a key that demands the PIN for each signature.
  */
 export async function logInWithPin(
   module: pkcs11.PKCS11,
   sessions: readonly [Buffer, ...Buffer[]],
   token: TokenOptions,
   timeoutMs: number,
+  user = pkcs11.CKU_USER,
 ): Promise<void> {
   const addon = openDatagramAddon<PinAddon>();
   const slot = module.C_GetSessionInfo(sessions[0]).slotID;
   const readFlags = () => module.C_GetTokenInfo(slot).flags;
   using refused = await RefusedPins.open(token, timeoutMs);
   // There is no await between the attempt and its record, so this process does not end in between, whatever is requested of it.
-  attempt(token, refused, readFlags, (file) => addon.logIn(sessions, file, refused.salt, refused.digests));
+  attempt(token, refused, readFlags, (file) =>
+    addon.logIn(user, sessions, file, refused.salt, refused.digests),
+  );
 }
 
 function attempt(

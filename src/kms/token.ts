@@ -58,6 +58,9 @@ const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, byName?: pkcs11.Templat
   mldsa44: [[{ type: CKA_PARAMETER_SET, value: CKP_ML_DSA_44 }]],
 };
 
+/** Time limit for the record of refused PINs, which one log-in at a time uses. */
+const SIGNATURE_LOG_IN_TIMEOUT_MS = 10_000;
+
 const CLASS_PRIVATE = { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PRIVATE_KEY };
 
 /**
@@ -271,10 +274,14 @@ export class HsmToken {
     return found;
   }
 
-  /** Empty if the token has none. */
   #idOf(object: Buffer): Buffer {
+    return this.#attributeIfAny(object, pkcs11.CKA_ID);
+  }
+
+  /** Empty if the token has no such attribute. */
+  #attributeIfAny(object: Buffer, type: number): Buffer {
     try {
-      return this.#attribute(object, pkcs11.CKA_ID);
+      return this.#attribute(object, type);
     } catch (error) {
       if (asPkcs11Error(error) === undefined) throw error;
       return Buffer.alloc(0);
@@ -282,7 +289,17 @@ export class HsmToken {
   }
 
   #keyOf(privateKey: Buffer, publicKey: TokenPublicKey): TokenKey {
-    return new TokenKey(this.#module, this.#sessions, { privateKey, publicKey }, this.#protection);
+    const asksEachTime = this.#attributeIfAny(privateKey, pkcs11.CKA_ALWAYS_AUTHENTICATE)[0] === 1;
+    const logIn = (session: Buffer) =>
+      logInWithPin(
+        this.#module,
+        [session],
+        this.#options,
+        SIGNATURE_LOG_IN_TIMEOUT_MS,
+        pkcs11.CKU_CONTEXT_SPECIFIC,
+      );
+    const halves = { privateKey, publicKey, ...(asksEachTime && { logIn }) };
+    return new TokenKey(this.#module, this.#sessions, halves, this.#protection);
   }
 
   #readCertificate(handle: Buffer): TokenPublicKey {

@@ -52,7 +52,14 @@ interface SigningSession {
   input?: Buffer;
 }
 
-/** A private key on a token, by its handle, and the public key with the same label. */
+interface Halves {
+  privateKey: Buffer;
+  publicKey: TokenPublicKey;
+  /** Logs a session in for one signature, if the key demands that (CKA_ALWAYS_AUTHENTICATE; PKCS#11 2.40, section 5.6). */
+  logIn?(session: Buffer): Promise<void>;
+}
+
+/** A private key on a token, by its handle, and its public key. */
 export class TokenKey {
   readonly publicKey: TokenPublicKey;
   readonly #module: pkcs11.PKCS11;
@@ -61,20 +68,22 @@ export class TokenKey {
   /** The session that has rested longest signs next, so that none is unused for long. */
   readonly #idle: SigningSession[];
   readonly #handle: Buffer;
+  readonly #logIn: Halves['logIn'];
   readonly #protection: typeof PROTECTION;
 
   constructor(
     module: pkcs11.PKCS11,
     sessions: readonly [Buffer, ...Buffer[]],
-    halves: { privateKey: Buffer; publicKey: TokenPublicKey },
+    { privateKey, publicKey, logIn }: Halves,
     protection: typeof PROTECTION,
   ) {
     this.#module = module;
     this.#session = sessions[0];
     this.#isOnlySession = sessions.length === 1;
     this.#idle = sessions.map((handle) => ({ handle }));
-    this.#handle = halves.privateKey;
-    this.publicKey = halves.publicKey;
+    this.#handle = privateKey;
+    this.publicKey = publicKey;
+    this.#logIn = logIn;
     this.#protection = protection;
   }
 
@@ -101,6 +110,7 @@ export class TokenKey {
       ];
       session.input = input;
       this.#module.C_SignInit(session.handle, { mechanism: SIGNING[algorithm] }, this.#handle);
+      await this.#logIn?.(session.handle);
       const raw = this.#isOnlySession
         ? this.#module.C_Sign(session.handle, input, output)
         : await this.#module.C_SignAsync(session.handle, input, output);

@@ -7,6 +7,7 @@ import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
 import { KEY_ALGORITHMS } from '../../src/kms/keyAlgorithm.ts';
 import { destroyKey, initKey, inspectKey, readKey } from '../../src/kms/keyOperations.ts';
+import { bytesOrder } from '../../src/kms/order.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { CLASSICAL_ALGORITHMS } from '../../src/log/verifierKey.ts';
 import {
@@ -14,13 +15,16 @@ import {
   buildFaultyModule,
   faultsPlayed,
   loggedOut,
+  logins,
   type Peculiarity,
+  refusedLogins,
   setFault,
   tookParameters,
   withoutFaults,
 } from '../support/faults.ts';
-import { allReady, item, makeSite, makeToken, statesOf } from '../support/partitions.ts';
+import { allReady, item, MESSAGE, makeSite, makeToken, statesOf } from '../support/partitions.ts';
 import { editToken, findObjects } from '../support/tamper.ts';
+import { until } from '../support/until.ts';
 
 const module = buildFaultyModule(t.testdir());
 
@@ -269,3 +273,36 @@ t.test('a key that could not be made, or does not sign, leaves nothing behind', 
   setFault(device, undefined);
   await initKey(device, 'ed25519');
 });
+
+t.test('a key that demands the PIN for each signature gets it each time, in each session', async (t) => {
+  const { device, open } = await makeCarefulSite(t);
+  const partitions = await open();
+  const before = logins(device);
+  const signer = item(partitions.signers, 0);
+  const many = await Promise.all(Array.from({ length: 6 }, () => signer.sign(bytesOrder(MESSAGE))));
+  t.ok(many.every((signature) => signature !== undefined));
+  t.equal(logins(device), before + 6);
+  t.match(partitions.status(), [{ state: 'ready', sessions: 2, restarts: 0 }]);
+});
+
+t.test('a PIN that such a key refuses is presented once', async (t) => {
+  const { device, open } = await makeCarefulSite(t);
+  const partitions = await open();
+  const pin = readFileSync(device.pinFile);
+  writeFileSync(device.pinFile, 'wrong-pin');
+  const signer = item(partitions.signers, 0);
+  for (let n = 0; n < 2; n++) t.equal(await signer.sign(bytesOrder(MESSAGE)), undefined);
+  await until('it is refused', () => partitions.status()[0]?.lastError === 'pin_refused');
+  t.equal(refusedLogins(device), 1);
+  writeFileSync(device.pinFile, pin);
+  await allReady(partitions);
+  t.equal(refusedLogins(device), 1);
+});
+
+async function makeCarefulSite(t: Test) {
+  const site = await makeSite(t, 'ed25519');
+  const device = { ...behindFaulty(item(site.tokens, 0), module), keyLabel: 'careful' };
+  setFault(device, 'always-authenticate');
+  const key = await initKey(device, 'ed25519');
+  return { device, open: () => site.open({ partitions: [device], keys: [key] }) };
+}

@@ -60,7 +60,7 @@ export type ModuleFault =
  * are one object, there is no log-in (so nothing is private), another slot holds a card of others, the module has no locks, or
  * does not start without (`locks-only`), or starts in neither way (`no-start`), records its parameters, wants a buffer as long as
  * the signature, makes another instance for each C_GetFunctionList, was logged in to by another program. keeps no public keys (`no-public`), lost
- * the private one, makes half a pair. `not-private` is a fault: a token with a log-in whose key is there without one.
+ * the private one, makes half a pair, makes keys that demand the PIN for each signature. `not-private` is a fault: a token with a log-in whose key is there without one.
  */
 export type Peculiarity =
   | 'named-curve'
@@ -79,6 +79,7 @@ export type Peculiarity =
   | 'no-public'
   | 'no-private'
   | 'half-made'
+  | 'always-authenticate'
   | 'not-private'
   | 'foreign-card'
   /** It takes its PIN at a pad only. */

@@ -287,6 +287,14 @@ static CK_RV generate_pair(CK_SESSION_HANDLE session, CK_MECHANISM_PTR mechanism
     }
     public = translated;
   }
+  CK_BBOOL yes = CK_TRUE;
+  CK_ATTRIBUTE careful[17];
+  if (told("always-authenticate", &value) && private_count <= 16) {
+    memcpy(careful, private, private_count * sizeof *private);
+    careful[private_count] = (CK_ATTRIBUTE){CKA_ALWAYS_AUTHENTICATE, &yes, sizeof yes};
+    private = careful;
+    private_count += 1;
+  }
   CK_RV result = real->C_GenerateKeyPair(session, mechanism, public, public_count, private, private_count, public_key,
                                          private_key);
   /* The token is full after the first half. */
