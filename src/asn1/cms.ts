@@ -1,4 +1,4 @@
-import { type DigestName, sha256 } from '../base/crypto.ts';
+import { type DigestName, digestOf, sha256 } from '../base/crypto.ts';
 import { rememberEach } from '../base/remember.ts';
 import type { Certificate } from './certificate.ts';
 import {
@@ -30,6 +30,7 @@ import {
   readSignatureAlgorithm,
   type SignatureScheme,
   signatureAlgorithm,
+  signingDigest,
 } from './signatureAlgorithm.ts';
 
 /** A SignedData (RFC 5652, section 5) with encapsulated content and exactly one signer, with signed attributes. */
@@ -61,16 +62,18 @@ const CERTIFICATE_TAGS = [TAG.sequence, TAG.sequence, TAG.bitString].join();
 
 /**
  * The bytes that the signer signs: the DER SET OF its attributes (RFC 5652, section 5.4). They include the
- * certificate's digest (RFC 5035, ESSCertIDv2 with SHA-256), which binds the signature to this certificate.
+ * certificate's digest (RFC 5035, ESSCertIDv2 with SHA-256), which binds the signature to this certificate. `digest`: that of the
+ * signature ({@link signingDigest}).
  */
 export function encodeSignedAttributes(
   contentType: string,
   content: Uint8Array,
   certificate: Certificate,
+  digest: DigestName,
 ): Uint8Array {
   return setOf([
     attribute(OID.contentType, oid(contentType)),
-    attribute(OID.messageDigest, octetString(sha256(content))),
+    attribute(OID.messageDigest, octetString(digestOf(digest, content))),
     signingCertificate(certificate),
   ]);
 }
@@ -87,10 +90,11 @@ export function encodeSignedData(options: {
   certificates: readonly Certificate[];
 }): Uint8Array {
   const { contentType, content, signedAttributes, signature, algorithm, certificate, certificates } = options;
+  const digest = digestAlgorithm(signingDigest(algorithm));
   const signerInfo = sequence(
     integer(1),
     issuerAndSerial(certificate),
-    digestAlgorithm('sha256'),
+    digest,
     retagged(contextTag(0), signedAttributes),
     signatureAlgorithm(algorithm),
     octetString(signature),
@@ -99,7 +103,7 @@ export function encodeSignedData(options: {
   const signedData = sequence(
     // Version 3: the content type is not id-data (section 5.1).
     integer(3),
-    setOf([digestAlgorithm('sha256')]),
+    setOf([digest]),
     sequence(oid(contentType), constructed(contextTag(0), [octetString(content)])),
     certificates.length === 0 ? undefined : setOf(ders, contextTag(0)),
     setOf([signerInfo]),

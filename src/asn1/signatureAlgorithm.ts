@@ -6,9 +6,17 @@ export const DIGESTS = ['sha256', 'sha384', 'sha512'] as const satisfies readonl
 
 export const DIGEST_BYTES: Record<DigestName, number> = { sha256: 32, sha384: 48, sha512: 64 };
 
-/** The key types with which this service signs tokens and certificates. Standard tools can verify both; both sign over SHA-256. */
-export const AUTHORITY_ALGORITHMS = ['ecdsa-p256', 'rsa-3072'] as const;
+/**
+ * The key types with which this service signs tokens and certificates: standard tools can verify them. RSA signs with PKCS#1 v1.5, because
+ * `openssl ts` does not verify RSA-PSS.
+ */
+export const AUTHORITY_ALGORITHMS = ['ecdsa-p256', 'ecdsa-p384', 'rsa-2048', 'rsa-3072', 'rsa-4096'] as const;
 export type AuthorityAlgorithm = (typeof AUTHORITY_ALGORITHMS)[number];
+
+/** The hash function with which a key of this service signs. */
+export function signingDigest(algorithm: AuthorityAlgorithm): DigestName {
+  return algorithm === 'ecdsa-p384' ? 'sha384' : 'sha256';
+}
 
 /** A signature algorithm to verify: ECDSA (RFC 5758) or RSA PKCS#1 v1.5 (RFC 5754). */
 export interface SignatureScheme {
@@ -32,9 +40,9 @@ export function digestAlgorithm(digest: DigestName): Uint8Array {
 
 /** AlgorithmIdentifier of this service's own signatures. */
 export function signatureAlgorithm(algorithm: AuthorityAlgorithm): Uint8Array {
-  return algorithm === 'ecdsa-p256'
-    ? sequence(oid(OID.ecdsaWithSHA256))
-    : sequence(oid(OID.sha256WithRSAEncryption), primitive(TAG.null, new Uint8Array(0)));
+  if (algorithm === 'ecdsa-p256') return sequence(oid(OID.ecdsaWithSHA256));
+  if (algorithm === 'ecdsa-p384') return sequence(oid(OID.ecdsaWithSHA384));
+  return sequence(oid(OID.sha256WithRSAEncryption), primitive(TAG.null, new Uint8Array(0)));
 }
 
 /** The hash function of an AlgorithmIdentifier; undefined if it is not supported. Throws MalformedDer. */

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseCertificate } from '../asn1/certificate.ts';
 import { encodeSignedAttributes } from '../asn1/cms.ts';
 import { OID } from '../asn1/oid.ts';
+import { signingDigest } from '../asn1/signatureAlgorithm.ts';
 import { parseTstInfo } from '../asn1/timestampQuery.ts';
 import { fromBase64, fromUtf8, toBase64 } from '../base/bytes.ts';
 import { systemClock } from '../base/clock.ts';
@@ -13,7 +14,7 @@ import { acquireLock, type DaemonLock } from '../base/lock.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { checkpointMessage } from '../log/signedCheckpoint.ts';
-import type { TokenPublicKey } from './keyAlgorithm.ts';
+import { signsLogs, type TokenPublicKey } from './keyAlgorithm.ts';
 import { probeMessage } from './probe.ts';
 import type { Duties, SigningRequest, Step, Tree } from './protocol.ts';
 import { follow, heldAt } from './signedTrees.ts';
@@ -71,7 +72,7 @@ export class KeyDuties {
     const { algorithm } = this.#key;
     const checkpoint = parseCheckpoint(text);
     const message =
-      algorithm === 'rsa-3072' || checkpoint === undefined || text !== encodeCheckpoint(checkpoint)
+      !signsLogs(algorithm) || checkpoint === undefined || text !== encodeCheckpoint(checkpoint)
         ? undefined
         : checkpointMessage(algorithm, text, time);
     if (checkpoint === undefined || message === undefined)
@@ -130,7 +131,11 @@ export class KeyDuties {
           throw refusal(`this signer stamps with an accuracy of ${timestamps.accuracyMs} ms only`);
         assertPresent(genTime, 'the time-stamp');
       }
-      return encodeSignedAttributes(OID.tstInfo, content, parseCertificate(certificate));
+      const { algorithm } = this.#key;
+      if (algorithm === 'ed25519' || algorithm === 'mldsa44')
+        throw refusal(`a key for ${algorithm} signs no time-stamps`);
+      const digest = signingDigest(algorithm);
+      return encodeSignedAttributes(OID.tstInfo, content, parseCertificate(certificate), digest);
     } catch (error) {
       if (error instanceof SignerFailure) throw error;
       throw refusal(`this is not a time-stamp (${(error as Error).message})`);

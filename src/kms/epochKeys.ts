@@ -9,7 +9,7 @@ import {
   type LogKey,
   type SignatureAlgorithm,
 } from '../log/verifierKey.ts';
-import type { HeldKey } from './keyAlgorithm.ts';
+import { type HeldKey, signsLogs } from './keyAlgorithm.ts';
 import { inspectKey } from './keyOperations.ts';
 import type { PartitionOptions } from './partitions.ts';
 import { SignerFailure } from './signerFailure.ts';
@@ -180,9 +180,9 @@ export function signerFailureOf(error: unknown): SignerFailure | undefined {
 }
 
 export function asLogKey({ algorithm, ...key }: HeldKey): LogKey {
-  if (algorithm !== 'rsa-3072') return { ...key, algorithm };
+  if (signsLogs(algorithm)) return { ...key, algorithm };
   throw new OperatorError(
-    `${kmsKeyId(key)} is an RSA key, and an RSA key cannot sign the log: choose another key_label`,
+    `${kmsKeyId(key)} is a key for ${algorithm}, which cannot sign the log: choose another key_label`,
   );
 }
 

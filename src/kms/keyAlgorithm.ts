@@ -1,12 +1,16 @@
 import { createPublicKey, type KeyObject, verify, X509Certificate } from 'node:crypto';
+import { AUTHORITY_ALGORITHMS, type AuthorityAlgorithm, signingDigest } from '../asn1/signatureAlgorithm.ts';
 import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/verifierKey.ts';
 
-/**
- * Algorithms of the keys that a partition can hold. The log is signed with the first three, certificates and time-stamps with ecdsa-p256
- * and rsa-3072.
- */
-export const KEY_ALGORITHMS = [...SIGNATURE_ALGORITHMS, 'rsa-3072'] as const;
-export type KeyAlgorithm = SignatureAlgorithm | 'rsa-3072';
+export type KeyAlgorithm = SignatureAlgorithm | AuthorityAlgorithm;
+/** Algorithms of the keys that a partition can hold: for the log, and for certificates and time-stamps. */
+export const KEY_ALGORITHMS: readonly KeyAlgorithm[] = [
+  ...new Set([...SIGNATURE_ALGORITHMS, ...AUTHORITY_ALGORITHMS]),
+];
+
+export function signsLogs(algorithm: KeyAlgorithm): algorithm is SignatureAlgorithm {
+  return SIGNATURE_ALGORITHMS.some((one) => one === algorithm);
+}
 
 /** A public key as read from the token. */
 export interface TokenPublicKey<Algorithm extends KeyAlgorithm = KeyAlgorithm> {
@@ -26,14 +30,15 @@ export interface HeldKey<Algorithm extends KeyAlgorithm = KeyAlgorithm> extends 
 export type VerifySignature = (message: Uint8Array, signature: Uint8Array) => boolean;
 
 /**
- * A function that checks whether a signature is the key's over the message: 64 bytes for Ed25519; DER of r and s over SHA-256 for ECDSA;
+ * A function that checks whether a signature is the key's over the message: 64 bytes for Ed25519; DER of r and s for ECDSA, over SHA-256
+ * with P-256 and SHA-384 with P-384;
  * PKCS#1 v1.5 over SHA-256 for RSA; 2,420 bytes for ML-DSA-44, whose context is empty. Any message and signature are safe; the key must be
  * a valid one, and is parsed once. Takes 0.1 to 0.2 ms, and blocks: waking a thread of the system's pool and being woken by it costs 0.05
  * ms more, which a caller who waits for a receipt notices.
  */
 export function verifierOf({ algorithm, spki }: TokenPublicKey): VerifySignature {
   const publicKey = createPublicKey({ key: Buffer.from(spki, 'base64'), format: 'der', type: 'spki' });
-  const digest = algorithm === 'ed25519' || algorithm === 'mldsa44' ? null : 'sha256';
+  const digest = algorithm === 'ed25519' || algorithm === 'mldsa44' ? null : signingDigest(algorithm);
   return (message, signature) => verify(digest, message, publicKey, signature);
 }
 
@@ -50,9 +55,18 @@ export function parsePublicKeyFile(pem: string): TokenPublicKey {
 
 function describePublicKey(key: KeyObject): TokenPublicKey {
   const algorithm = algorithmOf(key);
-  if (algorithm === undefined) throw new RangeError(`a key of another kind (${key.asymmetricKeyType})`);
+  if (algorithm === undefined) throw new RangeError(describeKind(key));
   return { algorithm, spki: key.export({ format: 'der', type: 'spki' }).toString('base64') };
 }
+
+function describeKind({ asymmetricKeyType, asymmetricKeyDetails = {} }: KeyObject): string {
+  const { modulusLength, namedCurve } = asymmetricKeyDetails;
+  if (modulusLength !== undefined) return `an RSA key of ${modulusLength} bits`;
+  return namedCurve === undefined ? `a key for ${asymmetricKeyType}` : `a key on the curve ${namedCurve}`;
+}
+
+/** By the names of OpenSSL. */
+const CURVES: Record<string, KeyAlgorithm> = { prime256v1: 'ecdsa-p256', secp384r1: 'ecdsa-p384' };
 
 function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): KeyAlgorithm | undefined {
   switch (asymmetricKeyType) {
@@ -61,9 +75,9 @@ function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): Ke
     case 'ml-dsa-44':
       return 'mldsa44';
     case 'ec':
-      return asymmetricKeyDetails?.namedCurve === 'prime256v1' ? 'ecdsa-p256' : undefined;
+      return CURVES[asymmetricKeyDetails?.namedCurve ?? ''];
     case 'rsa':
-      return asymmetricKeyDetails?.modulusLength === 3072 ? 'rsa-3072' : undefined;
+      return KEY_ALGORITHMS.find((one) => one === `rsa-${asymmetricKeyDetails?.modulusLength}`);
     default:
       return undefined;
   }

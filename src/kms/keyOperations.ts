@@ -7,6 +7,7 @@ import {
   type HeldKey,
   type KeyAlgorithm,
   parsePublicKeyFile,
+  signsLogs,
   type TokenPublicKey,
   verifierOf,
 } from './keyAlgorithm.ts';
@@ -78,8 +79,8 @@ export async function forgetRefusedPins(options: PartitionOptions): Promise<bool
 /** Returns the log key of a partition, proven by a signature. Throws OperatorError if there is none. */
 export function readKey(options: PartitionOptions): Promise<LogKey> {
   return useKey(options, async ({ algorithm, ...key }) => {
-    if (algorithm !== 'rsa-3072') return { ...key, algorithm };
-    throw new SignerFailure('key_unsupported', 'the key is RSA, which signs no log');
+    if (signsLogs(algorithm)) return { ...key, algorithm };
+    throw new SignerFailure('key_unsupported', `the key is one for ${algorithm}, which signs no log`);
   });
 }
 

@@ -1,7 +1,7 @@
 import { assert } from '../base/assert.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { checkpointMessage } from '../log/signedCheckpoint.ts';
-import type { KeyAlgorithm } from './keyAlgorithm.ts';
+import { type KeyAlgorithm, signsLogs } from './keyAlgorithm.ts';
 import type { Signature, SigningRequest, Step, Tree } from './protocol.ts';
 import { TreeUnknown } from './signedTrees.ts';
 
@@ -53,7 +53,7 @@ export interface Growth {
  * signs it.
  */
 export function checkpointOrder(algorithm: KeyAlgorithm, text: string, time: number, growth?: Growth): Order {
-  assert(algorithm !== 'rsa-3072', 'an RSA key signs no log');
+  assert(signsLogs(algorithm), 'such a key signs no log');
   const message = checkpointMessage(algorithm, text, time);
   assert(message !== undefined, 'the message to be signed is not a checkpoint');
   return {

@@ -148,7 +148,7 @@ export interface SignerAnswers {
   close: null;
 }
 
-/** Base64 of: Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes; mldsa44: 2,420 bytes. */
+/** Base64 of: Ed25519: 64 bytes (RFC 8032); ECDSA: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); RSA: as long as the modulus; mldsa44: 2,420 bytes. */
 export interface Signature {
   signature: string;
   /** Number of signed trees that no later tree will contain, now that this one is signed; absent: none. */

@@ -85,7 +85,7 @@ export const SIGNER_REMEDIES: Readonly<Record<string, string>> = {
   key_unpaired: 'restore both halves of the pair from the same backup',
   key_exists: 'choose another key_label, or remove that key if nothing was ever signed with it',
   key_unsupported:
-    'the key must be Ed25519, ECDSA on P-256, ML-DSA-44, or RSA of 3072 bits where certificates are concerned',
+    'a key of the log must be Ed25519, ECDSA on P-256, or ML-DSA-44; one for certificates and time-stamps ECDSA on P-256 or P-384, or RSA of 2048, 3072 or 4096 bits',
   key_in_file:
     'create a software key with `pdfseal hsm make-software-key`; to destroy one, remove its file and its copies',
   key_unprotected: 'the token created an extractable key; the key was removed again',

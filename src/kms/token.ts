@@ -27,17 +27,19 @@ const CURVE_REFUSALS = new Set([
   pkcs11.CKR_TEMPLATE_INCONSISTENT,
 ]);
 
-const KEY_TYPE: Record<KeyAlgorithm, number> = {
-  ed25519: CKK_EC_EDWARDS,
-  'ecdsa-p256': pkcs11.CKK_EC,
-  'rsa-3072': pkcs11.CKK_RSA,
-  mldsa44: CKK_ML_DSA,
-};
-const GENERATION: Record<KeyAlgorithm, number> = {
-  ed25519: CKM_EC_EDWARDS_KEY_PAIR_GEN,
-  'ecdsa-p256': pkcs11.CKM_EC_KEY_PAIR_GEN,
-  'rsa-3072': pkcs11.CKM_RSA_PKCS_KEY_PAIR_GEN,
-  mldsa44: CKM_ML_DSA_KEY_PAIR_GEN,
+/** How the token makes a key: CKA_KEY_TYPE, and the mechanism. */
+const [EC, RSA] = [
+  { type: pkcs11.CKK_EC, mechanism: pkcs11.CKM_EC_KEY_PAIR_GEN },
+  { type: pkcs11.CKK_RSA, mechanism: pkcs11.CKM_RSA_PKCS_KEY_PAIR_GEN },
+];
+const GENERATION: Record<KeyAlgorithm, { type: number; mechanism: number }> = {
+  ed25519: { type: CKK_EC_EDWARDS, mechanism: CKM_EC_EDWARDS_KEY_PAIR_GEN },
+  'ecdsa-p256': EC,
+  'ecdsa-p384': EC,
+  'rsa-2048': RSA,
+  'rsa-3072': RSA,
+  'rsa-4096': RSA,
+  mldsa44: { type: CKK_ML_DSA, mechanism: CKM_ML_DSA_KEY_PAIR_GEN },
 };
 /**
  * The parameters of a new key, in every form that tokens accept: tokens that know Ed25519 by name do not know its object identifier.
@@ -49,14 +51,19 @@ const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, byName?: pkcs11.Templat
     [{ type: pkcs11.CKA_EC_PARAMS, value: EDWARDS25519_BY_NAME }],
   ],
   'ecdsa-p256': [[{ type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS['ecdsa-p256'] }]],
-  'rsa-3072': [
-    [
-      { type: pkcs11.CKA_MODULUS_BITS, value: 3072 },
-      { type: pkcs11.CKA_PUBLIC_EXPONENT, value: Buffer.from('010001', 'hex') },
-    ],
-  ],
+  'ecdsa-p384': [[{ type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS['ecdsa-p384'] }]],
+  'rsa-2048': [modulusOf(2048)],
+  'rsa-3072': [modulusOf(3072)],
+  'rsa-4096': [modulusOf(4096)],
   mldsa44: [[{ type: CKA_PARAMETER_SET, value: CKP_ML_DSA_44 }]],
 };
+
+function modulusOf(bits: number): pkcs11.Template {
+  return [
+    { type: pkcs11.CKA_MODULUS_BITS, value: bits },
+    { type: pkcs11.CKA_PUBLIC_EXPONENT, value: Buffer.from('010001', 'hex') },
+  ];
+}
 
 /** Time limit for the record of refused PINs, which one log-in at a time uses. */
 const SIGNATURE_LOG_IN_TIMEOUT_MS = 10_000;
@@ -127,7 +134,9 @@ export class HsmToken {
    */
   findKey(given?: string): TokenKey {
     const privateKey = this.#findPrivate();
-    const publicKey = this.#readPartner(privateKey) ?? (given === undefined ? undefined : readSpki(given));
+    const publicKey =
+      this.#readPartner(privateKey) ??
+      (given === undefined ? undefined : readSpki(Buffer.from(given, 'base64')));
     if (publicKey === undefined)
       throw new SignerFailure(
         'public_key_missing',
@@ -185,9 +194,10 @@ export class HsmToken {
   }
 
   #generateWith(algorithm: KeyAlgorithm, parameters: pkcs11.Template): pkcs11.KeyPair {
+    const { type, mechanism } = GENERATION[algorithm];
     const common = (objectClass: number): pkcs11.Template => [
       { type: pkcs11.CKA_CLASS, value: objectClass },
-      { type: pkcs11.CKA_KEY_TYPE, value: KEY_TYPE[algorithm] },
+      { type: pkcs11.CKA_KEY_TYPE, value: type },
       { type: pkcs11.CKA_LABEL, value: this.#options.keyLabel },
     ];
     const ofPublic = [
@@ -200,8 +210,7 @@ export class HsmToken {
       ...common(pkcs11.CKO_PRIVATE_KEY),
       ...this.#protection.map(([, type, value]) => ({ type, value })),
     ];
-    const mechanism = { mechanism: GENERATION[algorithm] };
-    return this.#module.C_GenerateKeyPair(this.#session, mechanism, ofPublic, ofPrivate);
+    return this.#module.C_GenerateKeyPair(this.#session, { mechanism }, ofPublic, ofPrivate);
   }
 
   /** Gives both halves one CKA_ID, as stock tools expect of a pair. pdfseald finds the pair by its label, so a token may refuse. */
@@ -304,7 +313,7 @@ export class HsmToken {
 
   #readCertificate(handle: Buffer): TokenPublicKey {
     const { publicKey } = new X509Certificate(this.#attribute(handle, pkcs11.CKA_VALUE));
-    return readSpki(publicKey.export({ format: 'der', type: 'spki' }).toString('base64'));
+    return readSpki(publicKey.export({ format: 'der', type: 'spki' }));
   }
 
   #readPublicKey(handle: Buffer): TokenPublicKey {
@@ -322,13 +331,7 @@ export class HsmToken {
 
   #readRsaKey(handle: Buffer): TokenPublicKey {
     const modulus = this.#attribute(handle, pkcs11.CKA_MODULUS);
-    try {
-      const spki = encodeRsaSpki(modulus, this.#attribute(handle, pkcs11.CKA_PUBLIC_EXPONENT));
-      return { algorithm: 'rsa-3072', spki: toBase64(spki) };
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
-      throw new SignerFailure('key_unsupported', `the key is ${error.message}`);
-    }
+    return readSpki(encodeRsaSpki(modulus, this.#attribute(handle, pkcs11.CKA_PUBLIC_EXPONENT)));
   }
 
   #readEcKey(handle: Buffer): TokenPublicKey {
@@ -351,9 +354,9 @@ export class HsmToken {
 }
 
 /** Throws SignerFailure `key_unsupported`. */
-function readSpki(base64: string): TokenPublicKey {
+function readSpki(spki: Uint8Array): TokenPublicKey {
   try {
-    return parsePublicKey(Buffer.from(base64, 'base64'));
+    return parsePublicKey(spki);
   } catch (error) {
     throw new SignerFailure('key_unsupported', `the public key is ${(error as Error).message}`);
   }

@@ -1,7 +1,8 @@
 import pkcs11 from 'pkcs11js';
-import { sha256 } from '../base/crypto.ts';
-import { encodeEcdsaSignature } from './encoding.ts';
+import { type DigestName, digestOf, sha256 } from '../base/crypto.ts';
+import { encodeDigestInfo, encodeEcdsaSignature } from './encoding.ts';
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
+import { asPkcs11Error } from './module.ts';
 import type { KeyProtection } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
 
@@ -9,22 +10,48 @@ import { SignerFailure } from './signerFailure.ts';
 const CKM_EDDSA = 0x1057;
 const CKM_ML_DSA = 0x1d;
 
+/** How the token signs a message. */
+interface Signing {
+  mechanism: number;
+  /** Length of the signature that the token returns: some modules (NSS) refuse a longer buffer. */
+  bytes: number;
+  /** What the mechanism signs. */
+  input(message: Uint8Array): Uint8Array;
+  /** For tokens without the mechanism. */
+  otherwise?: Signing;
+}
+
+const itself = (message: Uint8Array) => message;
+
 /** CKM_ECDSA takes the digest: not every token (SoftHSM, for one) offers CKM_ECDSA_SHA256. */
-const SIGNING: Record<KeyAlgorithm, number> = {
-  ed25519: CKM_EDDSA,
-  'ecdsa-p256': pkcs11.CKM_ECDSA,
-  'rsa-3072': pkcs11.CKM_SHA256_RSA_PKCS,
+function ecdsa(bytes: number, digest: DigestName): Signing {
+  return { mechanism: pkcs11.CKM_ECDSA, bytes, input: (message) => digestOf(digest, message) };
+}
+
+/** PKCS#1 v1.5 over SHA-256: some tokens have only the mechanism without a digest (opencryptoki 3.8), others may permit only the other one. */
+function rsa(bytes: number): Signing {
+  const otherwise = { mechanism: pkcs11.CKM_SHA256_RSA_PKCS, bytes, input: itself };
+  const input = (message: Uint8Array) => encodeDigestInfo(sha256(message));
+  return { mechanism: pkcs11.CKM_RSA_PKCS, bytes, input, otherwise };
+}
+
+const SIGNING: Record<KeyAlgorithm, Signing> = {
+  ed25519: { mechanism: CKM_EDDSA, bytes: 64, input: itself },
+  'ecdsa-p256': ecdsa(64, 'sha256'),
+  'ecdsa-p384': ecdsa(96, 'sha384'),
+  'rsa-2048': rsa(256),
+  'rsa-3072': rsa(384),
+  'rsa-4096': rsa(512),
   // No parameters: pure ML-DSA, with an empty context.
-  mldsa44: CKM_ML_DSA,
+  mldsa44: { mechanism: CKM_ML_DSA, bytes: 2420, input: itself },
 };
 
-/** The length of the signature that the token returns: some modules (NSS) refuse a longer buffer. */
-const SIGNATURE_BYTES: Record<KeyAlgorithm, number> = {
-  ed25519: 64,
-  'ecdsa-p256': 64,
-  'rsa-3072': 384,
-  mldsa44: 2420,
-};
+/** The codes of tokens that do not have a mechanism, or do not permit it for a key. */
+const MECHANISM_REFUSALS = new Set([
+  pkcs11.CKR_MECHANISM_INVALID,
+  pkcs11.CKR_KEY_FUNCTION_NOT_PERMITTED,
+  pkcs11.CKR_KEY_TYPE_INCONSISTENT,
+]);
 
 /** Hides a key from sessions that have not logged in; means nothing on a token without log-in (PKCS#11 2.40, section 4.4). */
 export const AFTER_LOGIN: [name: string, type: number, value: boolean] = [
@@ -69,6 +96,7 @@ export class TokenKey {
   readonly #idle: SigningSession[];
   readonly #handle: Buffer;
   readonly #logIn: Halves['logIn'];
+  #signing: Signing;
   readonly #protection: typeof PROTECTION;
 
   constructor(
@@ -83,6 +111,7 @@ export class TokenKey {
     this.#idle = sessions.map((handle) => ({ handle }));
     this.#handle = privateKey;
     this.publicKey = publicKey;
+    this.#signing = SIGNING[publicKey.algorithm];
     this.#logIn = logIn;
     this.#protection = protection;
   }
@@ -95,28 +124,36 @@ export class TokenKey {
   }
 
   /**
-   * Signs a message. Ed25519: 64 bytes, mldsa44: 2,420 bytes, both over the message; ecdsa-p256: DER, rsa-3072: PKCS#1 v1.5, both over its
-   * SHA-256. Not verified here: the parent does that. Blocks if there is a single session; otherwise a thread of the pool waits for the
-   * token.
+   * Signs a message. Ed25519: 64 bytes, mldsa44: 2,420 bytes, both over the message; ECDSA: DER, RSA: PKCS#1 v1.5, both over its digest. Not
+   * verified here: the parent does that. Blocks if there is a single session; otherwise a thread of the pool waits for the token.
    */
   async sign(message: Uint8Array): Promise<Uint8Array> {
     const session = this.#idle.shift();
     if (session === undefined) throw new SignerFailure('signer_error', 'all sessions are in use');
     try {
-      const { algorithm } = this.publicKey;
-      const [input, output] = [
-        Buffer.from(algorithm === 'ecdsa-p256' ? sha256(message) : message),
-        Buffer.alloc(SIGNATURE_BYTES[algorithm]),
-      ];
-      session.input = input;
-      this.#module.C_SignInit(session.handle, { mechanism: SIGNING[algorithm] }, this.#handle);
+      this.#begin(session.handle);
+      const { mechanism, bytes, input } = this.#signing;
+      const output = Buffer.alloc(bytes);
+      session.input = Buffer.from(input(message));
       await this.#logIn?.(session.handle);
       const raw = this.#isOnlySession
-        ? this.#module.C_Sign(session.handle, input, output)
-        : await this.#module.C_SignAsync(session.handle, input, output);
-      return algorithm === 'ecdsa-p256' ? encodeEcdsaSignature(raw) : raw;
+        ? this.#module.C_Sign(session.handle, session.input, output)
+        : await this.#module.C_SignAsync(session.handle, session.input, output);
+      return mechanism === pkcs11.CKM_ECDSA ? encodeEcdsaSignature(raw, bytes) : raw;
     } finally {
       this.#idle.push(session);
+    }
+  }
+
+  /** From a refusal on, the other mechanism signs. */
+  #begin(session: Buffer): void {
+    const { mechanism, otherwise } = this.#signing;
+    try {
+      this.#module.C_SignInit(session, { mechanism }, this.#handle);
+    } catch (error) {
+      if (otherwise === undefined || !MECHANISM_REFUSALS.has(asPkcs11Error(error)?.code ?? 0)) throw error;
+      this.#signing = otherwise;
+      this.#begin(session);
     }
   }
 }

@@ -3,7 +3,7 @@ import { type Certificate, describeSubject, isValidAt, timestampingFault } from 
 import { encodeSignedAttributes, encodeSignedData } from '../asn1/cms.ts';
 import { MalformedDer } from '../asn1/der.ts';
 import { isOid, OID } from '../asn1/oid.ts';
-import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
+import { type AuthorityAlgorithm, signingDigest } from '../asn1/signatureAlgorithm.ts';
 import {
   encodeTstInfo,
   parseQuery,
@@ -163,7 +163,12 @@ export class BuiltInAuthority {
       const [certificate] = chain;
       if (isRevoked?.() || certificate === undefined || !chain.every((each) => isValidAt(each, genTime)))
         continue;
-      const signedAttributes = encodeSignedAttributes(OID.tstInfo, content, certificate);
+      const signedAttributes = encodeSignedAttributes(
+        OID.tstInfo,
+        content,
+        certificate,
+        signingDigest(signer.key.algorithm),
+      );
       const signature = await signer.sign(signedAttributes, content, certificate.der);
       if (signature === undefined) continue;
       return encodeSignedData({

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Certificate, describeSubject, isSelfIssued } from '../asn1/certificate.ts';
 import { modulusBits } from '../asn1/publicKey.ts';
-import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
+import { AUTHORITY_ALGORITHMS, type AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
 import { assert } from '../base/assert.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -86,9 +86,15 @@ function inspect(name: KeyName, certificates: readonly Certificate[]): Installed
 /** The signature algorithm of a certified key. Throws OperatorError for a type of key that this service never creates. */
 export function algorithmOf(certificate: Certificate): AuthorityAlgorithm {
   const { publicKey } = certificate;
-  if (publicKey?.type === 'ec' && publicKey.curve === 'P-256') return 'ecdsa-p256';
-  if (publicKey?.type === 'rsa' && modulusBits(publicKey.modulus) === 3072) return 'rsa-3072';
-  throw new OperatorError(`${describeSubject(certificate)} is for a key that is neither P-256 nor RSA-3072`);
+  const name =
+    publicKey?.type === 'rsa'
+      ? `rsa-${modulusBits(publicKey.modulus)}`
+      : publicKey?.type === 'ec' && `ecdsa-${publicKey.curve.replace('-', '').toLowerCase()}`;
+  const known = AUTHORITY_ALGORITHMS.find((one) => one === name);
+  if (known !== undefined) return known;
+  throw new OperatorError(
+    `${describeSubject(certificate)} is for a key of another kind than ${AUTHORITY_ALGORITHMS.join(', ')}`,
+  );
 }
 
 function readBytes(file: string, { region, keyLabel }: KeyName): Buffer {

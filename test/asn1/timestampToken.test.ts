@@ -88,7 +88,7 @@ async function forge(
   const certificate = changes.certificate ?? by.certificate;
   const content = changes.content ?? parseSignedData(token).content;
   const contentType = changes.contentType ?? OID.tstInfo;
-  const honest = encodeSignedAttributes(contentType, content, changes.named ?? certificate);
+  const honest = encodeSignedAttributes(contentType, content, changes.named ?? certificate, 'sha256');
   const signedAttributes = changes.attributes?.(honest) ?? honest;
   return encodeSignedData({
     contentType,

@@ -21,7 +21,7 @@ t.test('init-key: makes only keys of the config file, and never replaces one', a
     [['--region', 'eu-south'], /no such key.*--region and --key-label/],
     [
       ['--key-label', 'timestamp-2026', '--algorithm', 'ed25519'],
-      /time-stamp key must be ecdsa-p256 or rsa-3072/,
+      /time-stamp key must be ecdsa-p256 or ecdsa-p384 or rsa-2048 or rsa-3072 or rsa-4096/,
     ],
     [['--region', 'eu-north', '--algorithm', 'rsa-3072'], /log key must be ed25519 or ecdsa-p256/],
     [['--region', 'eu-west', '--key-label', 'sandbox-2026'], /key_exists/],

@@ -42,7 +42,7 @@ t.test('a report in text, as JSON and as a page, that a person can sign', async 
   t.match(report.meaning, [
     /^Log keys: init --algorithm ed25519 or ecdsa-p256/,
     /^Post-quantum log keys: not in this device/,
-    /^Time-stamping keys: init --timestamp-algorithm ecdsa-p256 or rsa-3072/,
+    /^Time-stamping keys: init --timestamp-algorithm ecdsa-p256 or ecdsa-p384 or rsa-2048 or rsa-3072 or rsa-4096/,
     /^kms\.sessions = \d+: [\d.]+ signatures a second with ed25519\.$/,
     /^kms\.sign_timeout/,
   ]);

@@ -56,7 +56,10 @@ t.test('a device that works: every trial, rates, and nothing is left', async (t)
     'keys removed': 'works',
     ed25519: 'works',
     'ecdsa-p256': 'works',
+    'ecdsa-p384': 'works',
+    'rsa-2048': 'works',
     'rsa-3072': 'works',
+    'rsa-4096': 'works',
     mldsa44: 'does not work',
   });
   const [first] = acceptance.algorithms;

@@ -5,8 +5,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
-import { KEY_ALGORITHMS } from '../../src/kms/keyAlgorithm.ts';
-import { destroyKey, initKey, inspectKey, readKey } from '../../src/kms/keyOperations.ts';
+import { KEY_ALGORITHMS, verifierOf } from '../../src/kms/keyAlgorithm.ts';
+import { destroyKey, initKey, inspectKey, readKey, useKey } from '../../src/kms/keyOperations.ts';
 import { bytesOrder } from '../../src/kms/order.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { CLASSICAL_ALGORITHMS } from '../../src/log/verifierKey.ts';
@@ -305,4 +305,17 @@ async function makeCarefulSite(t: Test) {
   setFault(device, 'always-authenticate');
   const key = await initKey(device, 'ed25519');
   return { device, open: () => site.open({ partitions: [device], keys: [key] }) };
+}
+
+for (const [lacks, refusals] of [
+  ['no-hashed-rsa', 0],
+  ['no-plain-rsa', 1],
+] as const) {
+  t.test(`an RSA key signs in a token with one of the two mechanisms (${lacks})`, async (t) => {
+    const device = makeDevice(t, lacks);
+    const key = await initKey(device, 'rsa-2048');
+    const sign = (message: Buffer) => useKey(device, (_, sign) => sign(message));
+    t.ok(verifierOf(key)(MESSAGE, await sign(MESSAGE)));
+    t.equal(faultsPlayed(device, 'no-mechanism'), 2 * refusals, 'each signer asks once');
+  });
 }

@@ -47,7 +47,8 @@ t.test('curves are known by object identifier, and edwards25519 also by name', a
   t.equal(algorithmOfCurve(EC_PARAMS.ed25519), 'ed25519');
   t.equal(algorithmOfCurve(EC_PARAMS['ecdsa-p256']), 'ecdsa-p256');
   t.equal(algorithmOfCurve(Buffer.from('\x13\x0cedwards25519')), 'ed25519');
-  t.equal(algorithmOfCurve(Buffer.from('06052b81040022', 'hex')), undefined, 'P-384');
+  t.equal(algorithmOfCurve(Buffer.from('06052b81040022', 'hex')), 'ecdsa-p384');
+  t.equal(algorithmOfCurve(Buffer.from('06052b81040023', 'hex')), undefined, 'P-521');
   t.equal(algorithmOfCurve(Buffer.alloc(0)), undefined);
 });
 
@@ -61,6 +62,8 @@ t.test('r and s become DER integers of minimal length', async (t) => {
   for (const [r, s, der] of cases)
     t.equal(encodeEcdsaSignature(Buffer.from(r + s, 'hex')).toString('hex'), der);
   for (const bytes of [0, 63, 65, 96]) t.throws(() => encodeEcdsaSignature(Buffer.alloc(bytes)), RangeError);
+  t.throws(() => encodeEcdsaSignature(Buffer.alloc(64), 96), RangeError);
+  t.equal(encodeEcdsaSignature(Buffer.alloc(96, 0xff), 96).length, 2 + 2 * (2 + 49));
 });
 
 t.test('OpenSSL accepts the DER form of its own bare signatures', async (t) => {

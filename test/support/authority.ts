@@ -1,7 +1,7 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { pino } from 'pino';
 import type { Certificate } from '../../src/asn1/certificate.ts';
-import type { AuthorityAlgorithm } from '../../src/asn1/signatureAlgorithm.ts';
+import { type AuthorityAlgorithm, signingDigest } from '../../src/asn1/signatureAlgorithm.ts';
 import { encodeQuery, type MessageImprint } from '../../src/asn1/timestampQuery.ts';
 import { parseResponse } from '../../src/asn1/timestampResponse.ts';
 import { sha512 } from '../../src/base/crypto.ts';
@@ -21,12 +21,12 @@ export const SILENT = pino({ level: 'silent' });
 
 /** A key whose private half is at hand, as an HSM's never is. */
 export function softKey(algorithm: AuthorityAlgorithm): KeyInUse {
-  const pair =
-    algorithm === 'rsa-3072'
-      ? generateKeyPairSync('rsa', { modulusLength: 3072 })
-      : generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const pair = algorithm.startsWith('rsa-')
+    ? generateKeyPairSync('rsa', { modulusLength: Number(algorithm.slice('rsa-'.length)) })
+    : generateKeyPairSync('ec', { namedCurve: algorithm === 'ecdsa-p384' ? 'P-384' : 'P-256' });
   const spki = pair.publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
-  return { key: { algorithm, spki }, sign: async (message) => sign('sha256', message, pair.privateKey) };
+  const digest = signingDigest(algorithm);
+  return { key: { algorithm, spki }, sign: async (message) => sign(digest, message, pair.privateKey) };
 }
 
 /** A clock that stands, can be set, and can be distrusted. */

@@ -60,7 +60,8 @@ export type ModuleFault =
  * are one object, there is no log-in (so nothing is private), another slot holds a card of others, the module has no locks, or
  * does not start without (`locks-only`), or starts in neither way (`no-start`), records its parameters, wants a buffer as long as
  * the signature, makes another instance for each C_GetFunctionList, was logged in to by another program. keeps no public keys (`no-public`), lost
- * the private one, makes half a pair, makes keys that demand the PIN for each signature. `not-private` is a fault: a token with a log-in whose key is there without one.
+ * the private one, makes half a pair, makes keys that demand the PIN for each signature, signs with RSA
+ * only with the hash function (`no-plain-rsa`) or only without. `not-private` is a fault: a token with a log-in whose key is there without one.
  */
 export type Peculiarity =
   | 'named-curve'
@@ -80,6 +81,8 @@ export type Peculiarity =
   | 'no-private'
   | 'half-made'
   | 'always-authenticate'
+  | 'no-plain-rsa'
+  | 'no-hashed-rsa'
   | 'not-private'
   | 'foreign-card'
   /** It takes its PIN at a pad only. */
@@ -146,6 +149,7 @@ export function faultsPlayed(
     | 'crash'
     | 'garbage'
     | 'sessions'
+    | 'no-mechanism'
     | 'alone'
     | 'overtake'
     | 'finalize'

@@ -185,6 +185,12 @@ static CK_RV find(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE_PTR objects, CK_UL
 static CK_RV sign_init(CK_SESSION_HANDLE session, CK_MECHANISM_PTR mechanism, CK_OBJECT_HANDLE key) {
   unsigned long value;
   CK_RV struck = strike("C_SignInit");
+  CK_MECHANISM_TYPE asked = mechanism->mechanism;
+  if ((asked == CKM_RSA_PKCS && told("no-plain-rsa", &value)) ||
+      (asked == CKM_SHA256_RSA_PKCS && told("no-hashed-rsa", &value))) {
+    record("no-mechanism", asked);
+    return CKR_MECHANISM_INVALID;
+  }
   if (struck == CKR_OK && told("login-by-session", &value) && !is_logged_in(session)) struck = CKR_USER_NOT_LOGGED_IN;
   return struck == CKR_OK ? real->C_SignInit(session, mechanism, key) : struck;
 }

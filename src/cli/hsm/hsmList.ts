@@ -3,6 +3,7 @@ import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import { signerFailureOf } from '../../kms/epochKeys.ts';
+import { signsLogs } from '../../kms/keyAlgorithm.ts';
 import { inspectKey, type KeyInspection } from '../../kms/keyOperations.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { certificateFile } from '../../tsa/installed.ts';
@@ -88,7 +89,7 @@ function judge(
   { purpose, token }: WantedKey,
   { algorithm, exposures }: KeyInspection,
 ): Pick<KeyRow, 'state' | 'detail'> {
-  const isFit = purpose === 'log' ? algorithm !== 'rsa-3072' : !['ed25519', 'mldsa44'].includes(algorithm);
+  const isFit = purpose === 'log' ? signsLogs(algorithm) : !['ed25519', 'mldsa44'].includes(algorithm);
   if (!isFit) {
     const detail = `${kmsKeyId(token)}: a ${purpose} key cannot be ${algorithm}; choose another key_label`;
     return { state: 'key_unsupported', detail };
