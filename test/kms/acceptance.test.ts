@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
 import { type AcceptanceOptions, type DeviceAcceptance, tryDevice } from '../../src/kms/acceptance.ts';
+import { KEY_ALGORITHMS } from '../../src/kms/keyAlgorithm.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import {
   behindFaulty,
@@ -139,11 +140,13 @@ t.test('a device with few sessions is measured up to these', async (t) => {
 t.test('keys that cannot be removed are named', async (t) => {
   const device = makeDevice(t, { fails: 'C_DestroyObject', with: 0x200 });
   const { trials, leftBehind } = await tryOut(device);
-  t.equal(leftBehind.length, 3);
+  // SoftHSM has all but mldsa44.
+  const made = KEY_ALGORITHMS.length - 1;
+  t.equal(leftBehind.length, made);
   t.match(leftBehind[0], /^pdfseal-acceptance-[0-9a-f]{8}-ed25519$/);
   t.match(trials.at(-1), { name: 'keys removed', outcome: 'does not work' });
   t.ok(trials.at(-1)?.detail.includes(item(leftBehind, 2)));
-  t.equal(objectsIn(device), 6);
+  t.equal(objectsIn(device), 2 * made);
 });
 
 t.test('an interrupt ends the trials, and the keys are removed all the same', async (t) => {
