@@ -1,6 +1,7 @@
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { freePort } from './support/freePort.ts';
 import { makePdf } from './support/pdf.ts';
 import { openSandbox, type Sandbox } from './support/sandbox.ts';
 
@@ -21,6 +22,7 @@ async function quickstart(): Promise<void> {
     stamped: true,
     fresh: true,
     tables: { pdf: 'attach = true' },
+    tail: `[console]\nlisten = "127.0.0.1:${await freePort()}"\n`,
   });
   try {
     say('A sandbox: a SoftHSM token with a log key, an empty log, a config file', sandbox.configFile);
@@ -32,6 +34,8 @@ async function quickstart(): Promise<void> {
     await verifySealed(sandbox, document);
     if (values.once) return;
     tellHow(sandbox, apiKey);
+    await tellWhere(sandbox, document);
+    say('Ctrl-C stops pdfseald and removes all of this', '');
     await interrupted;
   } finally {
     await sandbox.close();
@@ -88,7 +92,26 @@ curl -sS ${sandbox.url}/v1/jobs/seal -H "Authorization: Bearer $KEY" \\
 curl -sS $(sed -E 's/.*"receipt_url":"([^"]+)".*/\\1/' job.json) -H "Authorization: Bearer $KEY" -o my.pdf.receipt.json
 npx pdfseal verify my.pdf my.pdf.receipt.json --trust ${sandbox.trustFile}`,
   );
-  say('Ctrl-C stops pdfseald and removes all of this', '');
+}
+
+/** What a browser opens; the link of the console works once, within five minutes. */
+async function tellWhere(sandbox: Sandbox, document: string): Promise<void> {
+  const person = ['--as', 'you', '--role', 'administrator', '--config', sandbox.configFile];
+  const login = ['console', 'login', ...person];
+  const { status, stdout, stderr } = await sandbox.pdfseal(login);
+  if (status !== 0) throw new Error(`pdfseal console login ended with ${status}: ${stderr}`);
+  const sealed = `${document}.sealed.pdf`;
+  const files = [document, receiptOf(document), sandbox.trustFile];
+  say(
+    'In a browser',
+    [
+      `the console:      ${stdout.trim()}`,
+      `the verify page:  ${new URL('../dist/verify.html', import.meta.url)}`,
+      ...files.map((file, n) => `${n === 0 ? 'drop on it:       ' : ' '.repeat(18)}${file}`),
+      ...(existsSync(sealed) ? [`the sealed PDF:   ${sealed}`] : []),
+    ].join('\n'),
+  );
+  say('Another link into the console', `npx pdfseal ${login.join(' ')}`);
 }
 
 function say(what: string, details: string): void {
