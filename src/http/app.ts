@@ -23,6 +23,7 @@ import { type JobsOptions, jobHandlers } from './jobRoutes.ts';
 import { rotateOwnKey } from './keyRoutes.ts';
 import { LineSlots } from './lineSlots.ts';
 import { logHandlers } from './logRoutes.ts';
+import { answerMe } from './meRoute.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
 import { type Operation, serveDescription } from './openapiParts.ts';
@@ -233,6 +234,7 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
     getSealedPdf: getSealedPdf(documents),
     getSealedPdfSuffix: getSealedPdfSuffix(documents),
     ...webhookHandlers({ ...shared, policy: parts.webhookPolicy }),
+    getMe: answerMe({ ...shared, environment: store.identity.environment }),
     rotateKey: [limitRate(limits), limitAtOnce(rotations), rotateOwnKey(shared)],
     createTimestamp: authority && [limitRate(limits), answerTimestampQuery({ ...shared, authority })],
     ...logHandlers({ store, public: parts.logPublic }),

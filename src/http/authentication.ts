@@ -36,12 +36,12 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
       if ((await requireLive(ctx, options)).id !== credential.id) throw unauthenticated(ctx, CHANGED);
     };
     options.onAccepted?.(ctx.req.socket);
-    const { id: keyId, clientId, organization, scopes, certificateSha256 } = credential;
+    const { id: keyId, clientId, organization, scopes, expiresAt, certificateSha256 } = credential;
     const partnerOf = Object.entries(options.organizations())
       .filter(([, { partners }]) => partners.includes(organization))
       .map(([name]) => name);
     const viewer = { clientId, organization, partnerOf };
-    ctx.state.caller = { viewer, keyId, certificateSha256, confirm };
+    ctx.state.caller = { viewer, keyId, scopes, expiresAt, certificateSha256, confirm };
     // A key that can change something can also read it.
     const isAllowed =
       !scope || scopes.includes(scope) || (scope === 'admin:read' && scopes.includes('admin'));

@@ -9,6 +9,8 @@ const JOBS = { name: 'Jobs', description: 'Documents and digests to seal, and th
 const WEBHOOKS = { name: 'Webhooks', description: 'Endpoints that receive the end of jobs.' };
 const ABOUT = { name: 'About', description: 'The description of this API, and the meaning of its errors.' };
 
+const KEYS = { name: 'Keys', description: 'The caller and its API key.' };
+
 /** The key is the first segment of the path. */
 const TAGS: Readonly<Record<string, { name: string; description: string }>> = {
   jobs: JOBS,
@@ -18,7 +20,8 @@ const TAGS: Readonly<Record<string, { name: string; description: string }>> = {
   digests: JOBS,
   batches: JOBS,
   'webhook-endpoints': WEBHOOKS,
-  keys: { name: 'Keys', description: 'The API key of the caller.' },
+  me: KEYS,
+  keys: KEYS,
   timestamp: { name: 'Time-stamps', description: 'RFC 3161 time-stamps for other applications.' },
   log: { name: 'Log', description: 'The tamper-evident log, for monitors and auditors.' },
   'openapi.json': ABOUT,

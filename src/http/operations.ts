@@ -312,6 +312,14 @@ export const OPERATIONS = {
     failures: [...DOCUMENT_READ_FAILURES, ...BUSY_FAILURES],
   },
   ...WEBHOOK_OPERATIONS,
+  getMe: {
+    method: 'get',
+    path: '/me',
+    summary: 'See which client you are, what you may do, and how much of your limits is left',
+    access: 'any_key',
+    answers: { 200: json('Me', 'The caller.', CACHE_CONTROL) },
+    failures: ['too_many_requests'],
+  },
   rotateKey: {
     method: 'post',
     path: '/keys/rotate',

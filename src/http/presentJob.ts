@@ -35,6 +35,8 @@ export function presentJob(
     capabilities: job.capabilities,
     created_at: toRfc3339(job.acceptedAt),
     document_sha256: documentSha256(job),
+    mode: job.mode,
+    visibility: job.visibility,
     purpose: job.purpose,
     customer_reference: job.customerReference,
     ...(outcome?.kind === 'failed' && { error: errorBody(outcome.failure.code, outcome.failure.message) }),

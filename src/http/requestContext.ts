@@ -3,6 +3,7 @@ import { assert } from '../base/assert.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Act, ActName, ActObject } from '../manifest/auditRecord.ts';
 import { actBy } from '../store/acts.ts';
+import type { Scope } from '../store/credentialStore.ts';
 import type { Viewer } from '../store/store.ts';
 import { addressKey } from '../web/connectionLimits.ts';
 
@@ -11,6 +12,9 @@ export interface Caller {
   viewer: Viewer;
   /** The public name of the key, `key_…`. */
   keyId: string;
+  scopes: readonly Scope[];
+  /** When the key ends, milliseconds since the epoch; absent if only a revocation ends it. */
+  expiresAt?: number;
   /** SHA-256 of the client certificate, lower-case hex, if it identified the client instead of a key. */
   certificateSha256?: string;
   /** Throws ServiceError `invalid_api_key` if the key has expired or was revoked. */

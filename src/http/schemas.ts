@@ -6,7 +6,7 @@ import * as z from 'zod';
 import { ERROR_CODES, ERROR_TYPES } from '../base/errorKinds.ts';
 import { CREATE_FORMS } from '../job/fields.ts';
 import { fieldSchemas, jobId, time } from '../job/fieldValues.ts';
-import { JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } from '../job/job.ts';
+import { JOB_MODES, JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } from '../job/job.ts';
 import { CLASSICAL_ALGORITHMS } from '../log/verifierKey.ts';
 import { BUNDLE_SCHEMA, type WrittenBundle } from '../manifest/bundle.ts';
 import { MANIFEST_SCHEMA, type Manifest } from '../manifest/manifest.ts';
@@ -48,10 +48,38 @@ const sealJob = z.object({
     ),
   created_at: time,
   document_sha256: hex(256).describe('SHA-256 of the document; for a URL, as declared.'),
+  mode: z.enum(JOB_MODES).optional().describe('As the request gave it.'),
+  visibility: visibility.optional().describe('As the request gave it.'),
   purpose: purpose.optional().describe('As the request gave it.'),
   customer_reference: customer_reference.optional().describe('As the request gave it.'),
   error: error.optional(),
   sealed_at: time.optional().describe('Present once the job is completed.'),
+});
+
+const standing = {
+  limit: z.int(),
+  window_seconds: z.int(),
+  remaining: z.int().min(0).describe('How much of the limit is left now.'),
+  resets_at: time.describe(
+    'For a quota, when the next window begins; for a rate, when one more request is allowed.',
+  ),
+};
+
+const me = z.object({
+  client: z.string(),
+  organization: z.string(),
+  environment,
+  key_id: z.string().describe('The public name of the API key, or of the mapping of the certificate.'),
+  scopes: z.array(z.enum(SCOPES)),
+  expires_at: time.optional().describe('When the key ends, if it does.'),
+  certificate_sha256: hex(256)
+    .optional()
+    .describe('SHA-256 of the client certificate, if it identified the client instead of a key.'),
+  document_bytes_max: z.int().describe('Maximum length of a document in bytes.'),
+  rate: z.object(standing).optional().describe('The rate of requests, if there is a limit.'),
+  quotas: z
+    .array(z.object({ name: z.string().describe('The purpose, or `default`.'), ...standing }))
+    .describe('Limits of new jobs.'),
 });
 
 const digests = z.object({ sha256: hex(256), sha512: hex(512), bytes: z.int().min(1) });
@@ -166,6 +194,7 @@ export const SCHEMAS = {
         'Send it as `cursor` to get the next page. A page with `next_cursor` can be short or even empty; the last page has none.',
       ),
   }),
+  Me: me,
   SealReceipt: sealReceipt,
   SealBundle: sealBundle,
   Manifest: manifest,

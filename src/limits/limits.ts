@@ -121,11 +121,14 @@ export class Limits {
   usage(known: readonly string[] = []): ClientUsage[] {
     const { clients: own } = this.#policies;
     const clients = new Set([...known, ...own, ...this.#rates.clients(), ...this.#quotas.clients()]);
-    return [...clients].sort().map((clientId) => {
-      const quotas = this.#policies.quotas(clientId).map((quota) => this.#standing(clientId, quota));
-      const rate = this.rate(clientId);
-      return { clientId, standings: [...(rate ? [rate] : []), ...quotas] };
-    });
+    return [...clients].sort().map((clientId) => ({ clientId, standings: this.standings(clientId) }));
+  }
+
+  /** The rate of a client, if it has one, and each of its quotas. */
+  standings(clientId: string): Standing[] {
+    const quotas = this.#policies.quotas(clientId).map((quota) => this.#standing(clientId, quota));
+    const rate = this.rate(clientId);
+    return [...(rate ? [rate] : []), ...quotas];
   }
 
   #standing(clientId: string, quota: NamedQuota): Standing {

@@ -291,3 +291,39 @@ t.test('a create by reference uses the same quota, and returns it if its source 
   t.equal(codeOf(await create()), '429 quota_exceeded');
   t.match(await counts(), [{ name: 'p', jobs: 1 }]);
 });
+
+t.test('a client sees who it is, and how much of its limits is left', async (t) => {
+  const { client, clientId } = await openLimited({
+    rate: rate(3),
+    quotas: { default: daily(10), invoice: daily(2) },
+  });
+  await client.seal(pdfOf('me'), { purpose: 'invoice' });
+  const answer = await client.get('/v1/me');
+  t.equal(answer.headers.get('Cache-Control'), 'no-store');
+  const day = { window_seconds: 86_400, resets_at: String };
+  t.match(answer.json(), {
+    client: clientId,
+    organization: 'acme',
+    environment: 'env_test',
+    key_id: /^key_/,
+    scopes: ['jobs:create', 'jobs:read'],
+    document_bytes_max: Number,
+    rate: { limit: 3, window_seconds: 60, remaining: 2 },
+    quotas: [
+      { name: 'default', limit: 10, remaining: 10, ...day },
+      { name: 'invoice', limit: 2, remaining: 1, ...day },
+    ],
+  });
+  const [{ resets_at: reset } = { resets_at: '' }] = answer.json<{ quotas: { resets_at: string }[] }>()
+    .quotas;
+  const leftMs = Date.parse(reset) - Date.now();
+  t.ok(leftMs > 0 && leftMs <= HOUR_MS / 2, 'the day of the service ends in half an hour');
+  t.match((await client.get('/v1/me')).json(), { rate: { remaining: 2 } }, 'to ask costs nothing');
+  const free = await openLimited({});
+  const { rate: none, quotas } = (await free.client.get('/v1/me')).json<{
+    rate?: object;
+    quotas: object[];
+  }>();
+  t.strictSame([none, quotas], [undefined, []]);
+  t.equal(codeOf(await client.as('x').get('/v1/me')), '401 invalid_api_key');
+});
