@@ -16,7 +16,7 @@ import {
   faultsPlayed,
   loggedOut,
   logins,
-  type Peculiarity,
+  type ModuleFault,
   refusedLogins,
   setFault,
   tookParameters,
@@ -42,10 +42,10 @@ function certifyKey(folder: string, spki: string): X509Certificate {
   return new X509Certificate(readFileSync(`${subject}.crt`));
 }
 
-function makeDevice(t: Test, peculiarity: Peculiarity | 'none') {
+function makeDevice(t: Test, peculiarity: ModuleFault | undefined) {
   const token = makeToken(t.testdir(), { label: 'vault', region: 'eu-west', keyLabel: 'production' });
   const device = behindFaulty(token, module);
-  if (peculiarity !== 'none') setFault(device, peculiarity);
+  if (peculiarity !== undefined) setFault(device, peculiarity);
   return device;
 }
 
@@ -69,13 +69,14 @@ for (const algorithm of CLASSICAL_ALGORITHMS) {
   });
 }
 
-t.test('a pair that is a single object is destroyed at once', async (t) => {
-  const device = makeDevice(t, 'one-object');
-  await initKey(device, 'ed25519');
-  await destroyKey(device);
-  t.equal(faultsPlayed(device, 'one-object'), 1);
-  await t.rejects(readKey(device), { message: /key_not_found/ });
-});
+for (const fault of ['one-object', { oneObject: pkcs11.CKR_KEY_HANDLE_INVALID }] as const)
+  t.test(`a pair that is a single object is destroyed at once (${JSON.stringify(fault)})`, async (t) => {
+    const device = makeDevice(t, fault);
+    await initKey(device, 'ed25519');
+    await destroyKey(device);
+    t.equal(faultsPlayed(device, 'one-object'), 1);
+    await t.rejects(readKey(device), { message: /key_not_found/ });
+  });
 
 t.test('CKA_PRIVATE counts only if the token has a log-in', async (t) => {
   const device = makeDevice(t, 'no-login');
@@ -168,7 +169,7 @@ function changeHalf(device: PartitionOptions, half: keyof typeof CLASSES, change
 }
 
 t.test('the public half may have another label, if it has the CKA_ID of the private one', async (t) => {
-  const device = makeDevice(t, 'none');
+  const device = makeDevice(t, undefined);
   const key = await initKey(device, 'ed25519');
   changeHalf(device, 'public', [{ type: pkcs11.CKA_LABEL, value: 'Public Key' }]);
   t.strictSame(await readKey(device), key);
@@ -192,7 +193,7 @@ function findAll(device: PartitionOptions, label: string): Buffer[] {
 }
 
 t.test('of two public keys of one label, the one with the CKA_ID of the private key counts', async (t) => {
-  const device = makeDevice(t, 'none');
+  const device = makeDevice(t, undefined);
   const key = await initKey(device, 'ed25519');
   const other = { ...device, keyLabel: 'other' };
   await initKey(other, 'ed25519');
@@ -255,7 +256,7 @@ t.test('a daemon needs no public key on the token: it knows that of the log', as
 });
 
 t.test('a pair without its private half is named', async (t) => {
-  const device = makeDevice(t, 'none');
+  const device = makeDevice(t, undefined);
   await initKey(device, 'ed25519');
   setFault(device, 'no-private');
   await t.rejects(readKey(device), {

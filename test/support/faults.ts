@@ -45,6 +45,8 @@ export type ModuleFault =
   | { fails: ModuleFunction; with: number; every?: number }
   | { forges: (typeof FORGERIES)[number]; every?: number }
   | { loses: (typeof LOSSES)[number] }
+  /** As `one-object`, and the module has this code for an object that is gone. */
+  | { oneObject: number }
   /** The module prints so many lines when it starts, and does not start. */
   | { prints: number }
   /** The token answers a wrong PIN with this code. */
@@ -124,6 +126,7 @@ function faultText(fault: ModuleFault | undefined): string {
   if ('overtaken' in fault) return `overtake ${Number(fault.overtaken === 'by a failure')}`;
   if ('fails' in fault) return `${fault.fails} ${fault.with} ${fault.every ?? 1}`;
   if ('forges' in fault) return `garbage ${FORGERIES.indexOf(fault.forges)} ${fault.every ?? 1}`;
+  if ('oneObject' in fault) return `one-object ${fault.oneObject}`;
   if ('prints' in fault) return `prints ${fault.prints}`;
   if ('loginBySession' in fault) return `login-by-session ${fault.loginBySession}`;
   if ('wrongPinIs' in fault) return `wrong-pin-is ${fault.wrongPinIs}`;

@@ -341,7 +341,10 @@ static CK_RV destroy_object(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) 
     if (found == 1) real->C_DestroyObject(session, half);
     record("one-object", found);
   }
-  return real->C_DestroyObject(session, object);
+  CK_RV result = real->C_DestroyObject(session, object);
+  /* Modules differ in their code for an object that is gone. */
+  if (result == CKR_OBJECT_HANDLE_INVALID && told("one-object", &value) && value) return value;
+  return result;
 }
 
 /* A token without a log-in has no private objects. */
