@@ -18,7 +18,9 @@ const FOLDER = join(ROOT, 'docs/hsm/modules');
 /** What stands for the device, if it is not the device itself. */
 const REMARKS: Readonly<Record<string, string>> = {
   'YubiHSM 2': 'a mock of the device',
-  'Nitrokey NetHSM': 'a mock of the device',
+  NetHSM: 'a mock of the device',
+  'p11-kit remoting': 'SoftHSM behind it',
+  'pkcs11-proxy': 'SoftHSM behind it',
 };
 
 const wanted = process.argv.slice(2);
@@ -39,6 +41,7 @@ async function tryModule(module: DeviceModule): Promise<void> {
     const line = [
       ...(device.through ?? []),
       ...[process.execPath, await programFile('cli', 'src'), 'hsm', 'acceptance', '--format', 'json'],
+      ...['--for', '1s'],
       ...optionsOf(device.token),
       ...(remark === undefined ? [] : ['--remark', remark]),
     ];

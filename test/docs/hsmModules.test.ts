@@ -15,14 +15,14 @@ const reports = readdirSync(join(ROOT, MODULES_FOLDER)).map(
 );
 const page = manualSources().find(({ path }) => path === 'docs/hsm/README.md')?.markdown ?? '';
 
-t.test('each report is of a module that the tests live with, and left nothing behind', (t) => {
+t.test('each report is of a module that the tests live with, and left nothing behind if it works', (t) => {
   const names = MODULES.map(({ name }) => name);
   t.ok(reports.length > 2);
-  for (const { name, schema, trials, left_behind: left, algorithms, module } of reports) {
+  for (const { name, schema, outcome, trials, left_behind: left, algorithms, module } of reports) {
     t.ok(names.includes(name), name);
     t.equal(schema, 'pdfseal-acceptance/1');
     t.equal(trials.length, 6, name);
-    t.strictSame(left, [], name);
+    if (outcome === 'works') t.strictSame(left, [], name);
     t.ok(algorithms.every(({ algorithm }) => KEY_ALGORITHMS.includes(algorithm)));
     t.notMatch(module.file, /\.cache|\/tmp/, 'no path of the machine that tried it');
   }
