@@ -20,6 +20,12 @@ export class SlotQueue {
     this.#slots = new Slots(options);
   }
 
+  /** A slot, if one is free and nobody waits. The returned function releases it. */
+  tryTake(clientId: string): (() => void) | undefined {
+    const give = this.#queues.size === 0 ? this.#slots.tryTake(clientId) : undefined;
+    return give && this.#given(give);
+  }
+
   /**
    * Resolves when it is the client's turn. The returned function releases the slot. Rejects with the signal's reason, or with the
    * ServiceError of {@link Slots.take} if the wait was too long.
@@ -40,15 +46,18 @@ export class SlotQueue {
     this.#enqueue(clientId, resolve);
     this.#fill();
     try {
-      const give = await promise;
-      return () => {
-        give();
-        this.#fill();
-      };
+      return this.#given(await promise);
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', leave);
     }
+  }
+
+  #given(give: () => void): () => void {
+    return () => {
+      give();
+      this.#fill();
+    };
   }
 
   #enqueue(clientId: string, resolve: Resolve): void {

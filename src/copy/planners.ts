@@ -19,6 +19,8 @@ export interface PlannersOptions {
 const TOGETHER_MAX = 64;
 /** Enough that clients that take turns do not wait for a new stripper each time. */
 const PLANNERS_MAX = 8;
+/** So long, a client that leaves is not noticed. */
+const PROMPT_MS = 50;
 /** If small documents take longer, one of them is the cause, and each is planned alone. */
 const TOGETHER_MS_MAX = 5_000;
 
@@ -100,8 +102,11 @@ export class Planners {
     throw new NotStrippable('the search in it fails, or needs too much memory');
   }
 
-  #turn(slots: SlotQueue, { clientId, signal, isAwaited }: Owner): Promise<() => void> {
-    return slots.take(clientId, { signal, waitMs: isAwaited ? this.#options.waitMs : undefined });
+  /** Asks for the owner's signal only if there is something to wait for: it is made when it is asked for. */
+  #turn(slots: SlotQueue, owner: Owner): (() => void) | Promise<() => void> {
+    const { clientId, isAwaited } = owner;
+    const waitMs = isAwaited ? this.#options.waitMs : undefined;
+    return slots.tryTake(clientId) ?? slots.take(clientId, { signal: owner.signal, waitMs });
   }
 
   #plannerOf(clientId: string, isAlone: boolean): Planner {
@@ -129,19 +134,28 @@ export class Planners {
 async function inTime(
   plan: Promise<AttachmentPlan>,
   stripper: StripperProcess,
-  { signal }: Owner,
+  owner: Owner,
   msMax: number,
 ): Promise<AttachmentPlan> {
-  const over = Promise.withResolvers<never>();
-  const leave = () => over.reject(signal?.reason);
-  using _timer = setTimeout(() => {
-    over.reject(new TakesTooLong(`the search in it takes more than ${msMax / 1000} s`));
+  const { promise, resolve, reject } = Promise.withResolvers<AttachmentPlan>();
+  plan.then(resolve, reject);
+  let signal: AbortSignal | undefined;
+  const leave = () => reject(signal?.reason);
+  const expire = () => {
+    reject(new TakesTooLong(`the search in it takes more than ${msMax / 1000} s`));
     stripper.kill();
-  }, msMax);
-  signal?.addEventListener('abort', leave);
+  };
+  // Nearly every plan is made before it is worth while to see whether the client is still there.
+  let timer = setTimeout(() => {
+    timer = setTimeout(expire, msMax - PROMPT_MS);
+    signal = owner.signal;
+    signal?.addEventListener('abort', leave);
+    if (signal?.aborted) leave();
+  }, PROMPT_MS);
   try {
-    return await Promise.race([plan, over.promise]);
+    return await promise;
   } finally {
+    clearTimeout(timer);
     signal?.removeEventListener('abort', leave);
   }
 }
