@@ -1,8 +1,9 @@
+/** `node test/bench/sealedPdf.ts [FOLDER]` prints the cells, a line for each; FOLDER is on the disk to be measured (/var/tmp). */
 import { type Load, openLoad } from './http.ts';
 import { cpuSeconds } from './machine.ts';
 import { startDaemon } from './servers.ts';
 import { median } from './stats.ts';
-import type { Workspace } from './workspace.ts';
+import { Workspace } from './workspace.ts';
 
 export interface SealedPdfPlan {
   documentBytes: number[];
@@ -59,4 +60,14 @@ async function timed(load: Load, pid: number, order: Parameters<Load>[0]) {
   const { seconds, latenciesMs } = await load(order);
   const seals = latenciesMs.length;
   return { perSecond: seals / seconds, cpuMs: ((cpuSeconds(pid) - cpuBefore) * 1000) / seals };
+}
+
+if (import.meta.main) {
+  const workspace = new Workspace(process.argv[2] ?? '/var/tmp');
+  const plan = { documentBytes: [10_000], connections: [1, 64], rounds: 9, roundMs: 3000 };
+  try {
+    for await (const cell of benchSealedPdf(plan, workspace)) console.log(JSON.stringify(cell));
+  } finally {
+    await workspace.close();
+  }
 }
