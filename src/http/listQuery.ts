@@ -27,6 +27,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   document_sha256: (value) => ({ documentSha256: parseField('document_sha256', value) }),
   // The decoder writes U+FFFD for bytes that are not UTF-8. A reference with U+FFFD finds nothing anyway.
   customer_reference: (value) => ({ customerReference: parseField('customer_reference', value) }),
+  purpose: (value) => ({ purpose: parseField('purpose', value) }),
   visibility: (value) => ({ visibility: parseField('visibility', value) }),
   phase: (value, name) => {
     const phase = JOB_PHASES.find((one) => one === value);

@@ -37,7 +37,7 @@ export function describeApi(publicUrl: string): object {
       title: 'pdfseald',
       version: packageVersion(),
       description:
-        'Seals PDF documents with an HSM into a tamper-evident log; receipts verify offline. `/v1` only ever gains members: ignore members that you do not know. Over TLS, a client certificate that stands for a client replaces the API key.',
+        'Seals PDF documents with an HSM into a tamper-evident log; receipts verify offline. `/v1` only ever gains members: ignore members that you do not know. Nothing is compressed: send bodies without `Content-Encoding`. Over TLS, a client certificate that stands for a client replaces the API key.',
     },
     servers: [{ url: `${publicUrl}/v1` }],
     tags: [...new Set(Object.values(TAGS))],

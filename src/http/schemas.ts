@@ -223,6 +223,7 @@ export const LIST_PARAMETERS = {
   cursor: z.string().describe('`next_cursor` of the previous page.'),
   document_sha256,
   customer_reference,
+  purpose,
   visibility: z.enum(VISIBILITIES),
   phase: z.enum(JOB_PHASES),
   created_from: time.describe('Inclusive.'),

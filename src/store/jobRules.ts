@@ -41,6 +41,7 @@ export function matches(query: JobQuery, { job }: JobRecord): boolean {
     maySee(query.viewer, job) &&
     isOrUnset(query.documentSha256, documentSha256(job)) &&
     isOrUnset(query.customerReference, job.customerReference) &&
+    isOrUnset(query.purpose, job.purpose) &&
     isOrUnset(query.visibility, job.visibility) &&
     job.acceptedAt >= (query.createdFrom ?? 0) &&
     job.acceptedAt < (query.createdTo ?? Number.POSITIVE_INFINITY)
@@ -48,8 +49,8 @@ export function matches(query: JobQuery, { job }: JobRecord): boolean {
 }
 
 /** Bytes in the record of every job that {@link matches}: a record is JSON, and need not be decoded to be searched. */
-export function markersOf({ documentSha256, customerReference, visibility }: JobQuery): Buffer[] {
-  return [documentSha256, customerReference, visibility].flatMap((value) =>
+export function markersOf({ documentSha256, customerReference, purpose, visibility }: JobQuery): Buffer[] {
+  return [documentSha256, customerReference, purpose, visibility].flatMap((value) =>
     value === undefined ? [] : [Buffer.from(JSON.stringify(value))],
   );
 }

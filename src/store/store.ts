@@ -349,6 +349,7 @@ export interface JobQuery {
   before?: string;
   documentSha256?: string;
   customerReference?: string;
+  purpose?: string;
   visibility?: Visibility;
   /**
    * Bounds of `acceptedAt`, milliseconds since the epoch, inclusive and exclusive. A job whose id was made more than an

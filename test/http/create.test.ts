@@ -13,6 +13,7 @@ t.test('an async create is answered as queued, and completes by itself', async (
   const job = answer.json<JobBody>();
   t.equal(answer.status, 202);
   t.match(job, { mode: 'async', visibility: 'private' });
+  t.notOk(answer.headers.has('Content-Encoding'), 'as the description says');
   t.match(job, { phase: 'queued', environment: 'env_test', trace_id: answer.headers.get('Seal-Trace-Id') });
   t.strictSame(job.capabilities, ['receipt.sha512', 'receipt.inclusion_proof']);
   t.notOk('receipt_url' in job);

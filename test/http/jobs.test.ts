@@ -203,7 +203,7 @@ t.test('jobs are listed page by page, newest first', async (t) => {
 t.test('filters select jobs by reference, digest, visibility and phase', async (t) => {
   const lister = client.as(await issue({ clientId: 'filter', organization: 'filter' }));
   const a = await seal(lister, 'a', { customer_reference: 'ref&=+ é', visibility: 'organization' });
-  const b = await seal(lister, 'b', { customer_reference: 'other' });
+  const b = await seal(lister, 'b', { customer_reference: 'other', purpose: 'Miete "2026"' });
   const sha256 = createHash('sha256').update(pdfOf('a')).digest('hex');
   const cases: [Record<string, string>, JobBody[]][] = [
     [{ customer_reference: 'ref&=+ é' }, [a]],
@@ -211,6 +211,8 @@ t.test('filters select jobs by reference, digest, visibility and phase', async (
     [{ document_sha256: sha256 }, [a]],
     [{ document_sha256: sha256.toUpperCase() }, [a]],
     [{ visibility: 'private' }, [b]],
+    [{ purpose: 'Miete "2026"' }, [b]],
+    [{ purpose: 'other' }, []],
     [{ visibility: 'organization', document_sha256: sha256 }, [a]],
     [{ visibility: 'private', document_sha256: sha256 }, []],
     [{ phase: 'completed' }, [b, a]],
@@ -241,6 +243,7 @@ t.test('a malformed query is refused', async (t) => {
     ['document_sha256=abc', 'invalid_parameter'],
     ['customer_reference=', 'invalid_parameter'],
     ['customer_reference=a%00b', 'invalid_parameter'],
+    ['purpose=', 'invalid_parameter'],
     ['visibility=public', 'invalid_parameter'],
     ['phase=done', 'invalid_parameter'],
     ['created_from=yesterday', 'invalid_parameter'],

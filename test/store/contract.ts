@@ -308,6 +308,7 @@ async function listing(t: Test, makeStore: MakeStore): Promise<void> {
     visibility: fc.constantFrom(...VISIBILITIES),
     sha256: fc.constantFrom(...digests),
     customerReference: fc.option(fc.constantFrom('R', 'S'), { nil: undefined }),
+    purpose: fc.option(fc.constantFrom('p', 'q"'), { nil: undefined }),
     outcome: fc.constantFrom('waiting', 'sealed', 'failed'),
     minute: fc.integer({ min: 0, max: 300 }),
   });
@@ -315,6 +316,7 @@ async function listing(t: Test, makeStore: MakeStore): Promise<void> {
     {
       documentSha256: fc.constantFrom(...digests),
       customerReference: fc.constantFrom('R', 'S', 'T'),
+      purpose: fc.constantFrom('p', 'q"', 'R'),
       visibility: fc.constantFrom(...VISIBILITIES),
       outcome: fc.constantFrom('waiting', 'sealed', 'failed'),
       createdFrom: fc.integer({ min: 0, max: 300 }).map((minute) => START_MS + minute * 60_000),
@@ -375,13 +377,14 @@ async function listing(t: Test, makeStore: MakeStore): Promise<void> {
 type DrawnJob = Pick<Job, 'clientId' | 'visibility'> & {
   sha256: string;
   customerReference: string | undefined;
+  purpose: string | undefined;
   outcome: string;
   minute: number;
 };
 
 /** Accepts and settles the jobs; their records, newest first. */
 async function populate(store: Store, drawn: DrawnJob[]): Promise<JobRecord[]> {
-  const jobs = drawn.map(({ clientId, visibility, sha256, customerReference, minute }) =>
+  const jobs = drawn.map(({ clientId, visibility, sha256, customerReference, purpose, minute }) =>
     sampleJob({
       clientId,
       organization: clientId === 'zeta' ? 'zeta' : 'acme',
@@ -392,6 +395,7 @@ async function populate(store: Store, drawn: DrawnJob[]): Promise<JobRecord[]> {
       },
       acceptedAt: START_MS + minute * 60_000,
       ...(customerReference !== undefined && { customerReference }),
+      ...(purpose !== undefined && { purpose }),
     }),
   );
   await Promise.all(jobs.map((job) => store.jobs.accept(job)));
@@ -418,6 +422,7 @@ function isWanted(query: JobQuery, { job, outcome }: JobRecord): boolean {
   const wants: [unknown, unknown][] = [
     [query.documentSha256, documentSha256(job)],
     [query.customerReference, job.customerReference],
+    [query.purpose, job.purpose],
     [query.visibility, job.visibility],
     [query.outcome, outcome?.kind ?? 'waiting'],
   ];
