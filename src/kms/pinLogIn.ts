@@ -29,7 +29,7 @@ const { CKF_PROTECTED_AUTHENTICATION_PATH } = pkcs11;
 const WRONG_PIN_FLAGS = CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_FINAL_TRY | CKF_USER_PIN_LOCKED;
 
 /**
- * Logs the user in to all these sessions of a token, because some modules keep the log-in by session, with one attempt at the PIN. No
+ * Logs the user in to all open sessions of a token, because some modules keep the log-in by session, with one attempt at the PIN. No
  * attempt is made at a PIN that the token refused before, and none that could be the last one before the token locks itself. The PIN never
  * enters the memory of JavaScript, which cannot be wiped. Throws SignerFailure as {@link withPinFile} and {@link RefusedPins} do, for a PIN
  * that the token refuses, `pin_final_try` and `CKR_PIN_LOCKED`; and Pkcs11Error. `user`: CKU_CONTEXT_SPECIFIC to let one session sign once
@@ -37,13 +37,12 @@ const WRONG_PIN_FLAGS = CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_FINAL_TRY | CKF_US
  */
 export async function logInWithPin(
   module: pkcs11.PKCS11,
-  sessions: readonly [Buffer, ...Buffer[]],
+  { slot, sessions }: { slot: Buffer; sessions: readonly Buffer[] },
   token: TokenOptions,
   timeoutMs: number,
   user = pkcs11.CKU_USER,
 ): Promise<void> {
   const addon = openDatagramAddon<PinAddon>();
-  const slot = module.C_GetSessionInfo(sessions[0]).slotID;
   const readFlags = () => module.C_GetTokenInfo(slot).flags;
   using refused = await RefusedPins.open(token, timeoutMs);
   // There is no await between the attempt and its record, so this process does not end in between, whatever is requested of it.

@@ -77,6 +77,8 @@ const CLASS_PRIVATE = { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PRIVATE_KEY };
 export class HsmToken {
   readonly opened: OpenedSessions;
   readonly #module: pkcs11.PKCS11;
+  /** Kept, because modules that speak for another process may report a slot of that process for a session. */
+  readonly #slot: Buffer;
   readonly #session: Buffer;
   readonly #sessions: readonly [Buffer, ...Buffer[]];
   readonly #options: TokenOptions;
@@ -85,13 +87,14 @@ export class HsmToken {
 
   private constructor(
     module: pkcs11.PKCS11,
+    { slot, hasLogin }: ReturnType<typeof findToken>,
     sessions: readonly [Buffer, ...Buffer[]],
     refusal: string | undefined,
-    hasLogin: boolean,
     options: TokenOptions,
   ) {
     this.opened = { sessions: sessions.length, refusal };
     this.#module = module;
+    this.#slot = slot;
     this.#session = sessions[0];
     this.#sessions = sessions;
     this.#options = options;
@@ -102,9 +105,9 @@ export class HsmToken {
   static open(path: string, options: TokenOptions, access: TokenAccess, sessionsWanted: number): HsmToken {
     const loaded = loadModule(path, options);
     const { module } = loaded;
-    const { slot, hasLogin } = findToken(module, options);
+    const token = findToken(module, options);
     const writable = access === 'write' ? pkcs11.CKF_RW_SESSION : 0;
-    const open = () => module.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | writable);
+    const open = () => module.C_OpenSession(token.slot, pkcs11.CKF_SERIAL_SESSION | writable);
     const sessions: [Buffer, ...Buffer[]] = [open()];
     let refusal = sessionsWanted === 1 ? undefined : loaded.refusal;
     while (refusal === undefined && sessions.length < sessionsWanted) {
@@ -115,17 +118,18 @@ export class HsmToken {
         if (refusal === undefined) throw error;
       }
     }
-    return new HsmToken(module, sessions, refusal, hasLogin, options);
+    return new HsmToken(module, token, sessions, refusal, options);
   }
 
   /** What the module and the token report about themselves. */
   describe(): TokenDescription {
-    return describeToken(this.#module, this.#module.C_GetSessionInfo(this.#session).slotID);
+    return describeToken(this.#module, this.#slot);
   }
 
   /** Makes at most one attempt at the PIN, after all earlier log-ins to the token; see {@link logInWithPin}. */
   logIn(timeoutMs: number): Promise<void> {
-    return logInWithPin(this.#module, this.#sessions, this.#options, timeoutMs);
+    const opened = { slot: this.#slot, sessions: this.#sessions };
+    return logInWithPin(this.#module, opened, this.#options, timeoutMs);
   }
 
   /**
@@ -305,7 +309,7 @@ export class HsmToken {
     const logIn = (session: Buffer) =>
       logInWithPin(
         this.#module,
-        [session],
+        { slot: this.#slot, sessions: [session] },
         this.#options,
         SIGNATURE_LOG_IN_TIMEOUT_MS,
         pkcs11.CKU_CONTEXT_SPECIFIC,
