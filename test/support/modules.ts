@@ -10,8 +10,12 @@ import type { Test } from 'tap';
 import type { AuthorityAlgorithm } from '../../src/asn1/signatureAlgorithm.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import type { SignatureAlgorithm } from '../../src/log/verifierKey.ts';
+import { isListening } from './daemon.ts';
+import { DeviceProgram } from './deviceProgram.ts';
+import { freePort } from './freePort.ts';
+import { NETHSM_PIN, NETHSM_TOKEN, NetHsm } from './netHsm.ts';
 import { makeNssToken } from './nss.ts';
-import { makeToken, type TokenNames } from './partitions.ts';
+import { findModule, makeToken, type TokenNames } from './partitions.ts';
 import { takeToken } from './tamper.ts';
 import { YUBIHSM_PIN, YUBIHSM_TOKEN, YubiHsm } from './yubiHsm.ts';
 
@@ -67,14 +71,81 @@ export const MODULES: readonly DeviceModule[] = [
     async start(t) {
       const dir = workFolder(t);
       const { module, tokenLabel, libraryParameters, pinFile, environment } = makeNssToken(dir);
-      const database = join(dir, 'nss', 'key4.db');
+      const home = join(dir, 'nss');
       return {
         token: { module, tokenLabel, libraryParameters, pinFile, environment },
         leave: (endSigners) => {
-          renameSync(database, `${database}.away`);
+          // All of it: without a database, NSS makes an empty one, which refuses the PIN.
+          renameSync(home, `${home}.away`);
           endSigners();
         },
-        comeBack: () => renameSync(`${database}.away`, database),
+        comeBack: () => renameSync(`${home}.away`, home),
+      };
+    },
+  },
+  {
+    name: 'p11-kit remoting',
+    // The protocol carries no parameters of EdDSA.
+    log: 'ecdsa-p256',
+    timestamp: 'ecdsa-p256',
+    wrongPin: 'CKR_PIN_INCORRECT',
+    async start(t) {
+      const dir = workFolder(t);
+      const { tokenLabel, pinFile, environment } = softToken(dir);
+      const socket = join(dir, 'p11');
+      const args = [
+        '--foreground',
+        '--provider',
+        findModule(),
+        '--name',
+        socket,
+        `pkcs11:token=${tokenLabel}`,
+      ];
+      const server = new DeviceProgram(t, [unpacked('usr/libexec/p11-kit/p11-kit-server'), ...args], {
+        ...environment,
+        LD_LIBRARY_PATH: UNPACKED_LIBRARIES,
+        P11_KIT_PRIVATEDIR: unpacked('usr/libexec/p11-kit'),
+      });
+      const start = () => server.start(() => existsSync(socket));
+      await start();
+      return {
+        token: {
+          module: unpacked('usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so'),
+          tokenLabel,
+          pinFile,
+          environment: { P11_KIT_SERVER_ADDRESS: `unix:path=${socket}`, LD_LIBRARY_PATH: UNPACKED_LIBRARIES },
+        },
+        leave: async () => {
+          await server.stop();
+          rmSync(socket, { force: true });
+        },
+        comeBack: start,
+      };
+    },
+  },
+  {
+    name: 'pkcs11-proxy',
+    log: 'ecdsa-p256',
+    timestamp: 'ecdsa-p256',
+    wrongPin: 'CKR_PIN_INCORRECT',
+    async start(t) {
+      const { tokenLabel, pinFile, environment } = softToken(workFolder(t));
+      const port = await freePort();
+      const daemon = new DeviceProgram(t, [unpacked('usr/bin/pkcs11-daemon'), findModule()], {
+        ...environment,
+        PKCS11_DAEMON_SOCKET: `tcp://127.0.0.1:${port}`,
+      });
+      const start = () => daemon.start(() => isListening(port));
+      await start();
+      return {
+        token: {
+          module: unpacked('usr/lib/libpkcs11-proxy.so'),
+          tokenLabel,
+          pinFile,
+          environment: { PKCS11_PROXY_SOCKET: `tcp://127.0.0.1:${port}` },
+        },
+        leave: () => daemon.stop(),
+        comeBack: start,
       };
     },
   },
@@ -96,6 +167,26 @@ export const MODULES: readonly DeviceModule[] = [
           tokenLabel: YUBIHSM_TOKEN,
           pinFile: writePin(dir, YUBIHSM_PIN),
           environment,
+        },
+        leave: () => hsm.server.stop(),
+        comeBack: () => hsm.server.start(),
+      };
+    },
+  },
+  {
+    name: 'NetHSM',
+    log: 'ed25519',
+    timestamp: 'ecdsa-p256',
+    wrongPin: 'CKR_USER_TYPE_INVALID',
+    async start(t) {
+      const dir = workFolder(t);
+      const hsm = await NetHsm.start(t);
+      return {
+        token: {
+          module: unpacked('usr/lib/x86_64-linux-gnu/pkcs11/libnethsm_pkcs11.so'),
+          tokenLabel: NETHSM_TOKEN,
+          pinFile: writePin(dir, NETHSM_PIN),
+          environment: { P11NETHSM_CONFIG_FILE: hsm.writeConfiguration(dir) },
         },
         leave: () => hsm.server.stop(),
         comeBack: () => hsm.server.start(),
