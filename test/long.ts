@@ -132,6 +132,16 @@ const RUNS: Record<string, Run> = {
       },
     ],
   },
+  modules: {
+    says: 'Two of three PKCS#11 modules of different vendors must sign, and a fourth stamps. One of the three is away at a time, in turns, under load.',
+    steps: (_seed, share) => [
+      {
+        name: 'NSS, p11-kit, YubiHSM 2 in turn; NetHSM stamps',
+        inputs: `${10 * share} minutes`,
+        command: ['test/kms/quorumOfModules.ts', '--minutes', `${10 * share}`],
+      },
+    ],
+  },
   soak: {
     says: 'One daemon with everything on, for hours: nothing may grow.',
     steps: (seed, share) => [

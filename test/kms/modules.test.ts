@@ -24,6 +24,7 @@ import { killSigners } from '../support/faults.ts';
 import { type Device, type DeviceModule, MODULES, tokenOn } from '../support/modules.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
+import { missingModules, takeTurns } from './quorumOfModules.ts';
 
 const REGION = 'local';
 const [FIRST_KEY, NEXT_KEY] = ['sandbox-2026', 'sandbox-2026-e2'];
@@ -46,15 +47,24 @@ for (const module of MODULES)
     const house = await moveIn(t, module, device);
     await t.test('one and 64 connections', (t) => sealFrom(t, house, 1, 64));
     await t.test('a drill', (t) => rehearse(t, house));
-    const from = await planKeys(house);
-    await t.test('commands while documents are sealed', (t) => lookOn(t, house));
     await t.test('signers end by SIGKILL', (t) => killUnderLoad(t, house));
     await t.test('the token is lost, and returns', (t) => loseAndReturn(t, house));
+    const from = await planKeys(house);
+    await t.test('commands while documents are sealed', (t) => lookOn(t, house));
     await t.test('a new key, and the end of the old one', (t) => rotate(t, house, from));
     await t.test('a wrong PIN', (t) => presentWrongPin(t, house));
     await t.test('64 sessions', (t) => sealFrom(t, house, 64));
     await t.test('the end', (t) => moveOut(t, house));
   });
+
+t.test('a quorum of three modules bears the loss of each', async (t) => {
+  const missing = missingModules();
+  if (missing !== undefined) return t.comment(`the quorum cannot be had here: ${missing}`);
+  const { failed, turns, ...report } = await takeTurns(t, { totalMs: 0, awayMs: 500 });
+  t.strictSame(failed, [], 'no request fails');
+  t.equal(turns, 3);
+  t.comment(JSON.stringify(report));
+});
 
 /** Keys, a certificate for time-stamps from an authority outside, a daemon, and the first document. */
 async function moveIn(t: Test, module: DeviceModule, device: Device): Promise<House> {
