@@ -133,6 +133,15 @@ for (const algorithm of KEY_ALGORITHMS.filter((one) => one !== 'mldsa44')) {
   });
 }
 
+t.test('a signature that is longer than its buffer is refused', async (t) => {
+  const device = makeDevice(t, undefined);
+  const key = await initKey(device, 'ed25519');
+  setFault(device, { forges: 'long' });
+  await t.rejects(readKey(device), { message: /CKR_BUFFER_TOO_SMALL/ });
+  setFault(device, undefined);
+  t.strictSame(await readKey(device), key);
+});
+
 t.test('a module with another instance for each list of functions is asked for one', async (t) => {
   const device = makeDevice(t, 'instances');
   const key = await initKey(device, 'ed25519');
