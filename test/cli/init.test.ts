@@ -88,9 +88,21 @@ t.test('an init that failed half-way can be repeated', async (t) => {
   const sandbox = await uninitialized(t, { regions: ['eu-west', 'eu-north'] });
   const [west, north] = sandbox.partitions;
   if (!west || !north) throw new Error('two partitions');
-  // Half a key: none to sign with, but its label is taken.
+  // Half a key is refused before any key is made.
   await initKey(north, 'ed25519');
   editToken(north, (module, session) => destroy(module, session, pkcs11.CKO_PRIVATE_KEY));
+  t.match(await init(sandbox), { status: 1, stderr: /private_key_missing/ });
+  await t.rejects(readKey(west), /key_not_found/, 'no key was made before the refusal');
+  editToken(north, (module, session) => destroy(module, session, pkcs11.CKO_PUBLIC_KEY));
+
+  // The label is taken by something that is no key.
+  editToken(north, (module, session) =>
+    module.C_CreateObject(session, [
+      { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_DATA },
+      { type: pkcs11.CKA_TOKEN, value: true },
+      { type: pkcs11.CKA_LABEL, value: north.keyLabel },
+    ]),
+  );
 
   const failed = await init(sandbox);
   t.match(failed, {
@@ -100,7 +112,7 @@ t.test('an init that failed half-way can be repeated', async (t) => {
   t.notOk(existsSync(join(sandbox.dir, 'state/store')));
   const made = await readKey(west);
 
-  editToken(north, (module, session) => destroy(module, session, pkcs11.CKO_PUBLIC_KEY));
+  editToken(north, (module, session) => destroy(module, session, pkcs11.CKO_DATA));
   const repeated = await init(sandbox, '--use-existing-keys');
   t.equal(repeated.status, 0, repeated.stderr);
   t.match(parseTrust(readFileSync(sandbox.trustFile, 'utf8')), {
