@@ -13,7 +13,10 @@ t.test('the quickstart ends with the console, the verify page and the sealed PDF
     cwd: ROOT,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  t.teardown(() => child.kill('SIGKILL'));
+  // It stops its daemon.
+  t.teardown(async () => {
+    if (child.exitCode === null && child.kill('SIGINT')) await once(child, 'exit');
+  });
   let said = '';
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
