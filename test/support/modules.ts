@@ -15,6 +15,7 @@ import { DeviceProgram } from './deviceProgram.ts';
 import { freePort } from './freePort.ts';
 import { NETHSM_PIN, NETHSM_TOKEN, NetHsm } from './netHsm.ts';
 import { makeNssToken } from './nss.ts';
+import { OpenCryptoki, openCryptokiMissing } from './openCryptoki.ts';
 import { findModule, makeToken, type TokenNames } from './partitions.ts';
 import { takeToken } from './tamper.ts';
 import { YUBIHSM_PIN, YUBIHSM_TOKEN, YubiHsm } from './yubiHsm.ts';
@@ -190,6 +191,27 @@ export const MODULES: readonly DeviceModule[] = [
         },
         leave: () => hsm.server.stop(),
         comeBack: () => hsm.server.start(),
+      };
+    },
+  },
+  {
+    name: 'openCryptoki 3.8',
+    timestamp: 'rsa-3072',
+    missing: openCryptokiMissing,
+    wrongPin: 'CKR_PIN_INCORRECT',
+    async start(t) {
+      const dir = workFolder(t);
+      const token = await OpenCryptoki.start(t, dir);
+      const { module, label: tokenLabel, environment } = token;
+      return {
+        token: { module, tokenLabel, environment, pinFile: writePin(dir, token.pin) },
+        through: token.machine.enter,
+        // What is logged in goes on signing without the daemon of its slots.
+        leave: async (endSigners) => {
+          await token.stopSlots();
+          endSigners();
+        },
+        comeBack: () => token.startSlots(),
       };
     },
   },
