@@ -65,6 +65,8 @@ export interface AcceptanceOptions {
   sessions: readonly number[];
   /** Duration of each measurement. */
   measureMs: number;
+  /** Default: all. */
+  algorithms?: readonly KeyAlgorithm[];
   /** Ends the trials; the keys are removed all the same. */
   signal: AbortSignal;
   onProgress(line: string): void;
@@ -111,10 +113,10 @@ class DeviceTrials {
   }
 
   async run(): Promise<DeviceAcceptance> {
-    const { onProgress, sessions } = this.#options;
+    const { onProgress, sessions, algorithms = KEY_ALGORITHMS } = this.#options;
     onProgress('starting the module and logging in');
     await this.#tryStart();
-    for (const algorithm of KEY_ALGORITHMS) {
+    for (const algorithm of algorithms) {
       onProgress(`creating a key: ${algorithm}`);
       this.#algorithms.push(await this.#tryAlgorithm(algorithm));
     }

@@ -17,6 +17,8 @@ import { item, makeToken } from '../support/partitions.ts';
 import { allObjects } from '../support/tamper.ts';
 
 const module = buildFaultyModule(t.testdir());
+/** The primes of an RSA key take seconds. */
+const QUICK_ALGORITHMS = KEY_ALGORITHMS.filter((one) => !one.startsWith('rsa'));
 
 function makeDevice(t: Test, fault?: ModuleFault): PartitionOptions {
   const token = makeToken(t.testdir(), { label: 'vault', region: 'eu', keyLabel: 'unused' });
@@ -30,7 +32,8 @@ function tryOut(
   options: Partial<AcceptanceOptions> = {},
 ): Promise<DeviceAcceptance> {
   const { signal } = new AbortController();
-  return tryDevice(device, { sessions: [1, 2], measureMs: 20, signal, onProgress: () => {}, ...options });
+  const few = { sessions: [1, 2], measureMs: 20, algorithms: QUICK_ALGORITHMS };
+  return tryDevice(device, { ...few, signal, onProgress: () => {}, ...options });
 }
 
 function outcomes({ trials, algorithms }: DeviceAcceptance): Record<string, string> {
@@ -47,7 +50,7 @@ function objectsIn(device: PartitionOptions): number {
 
 t.test('a device that works: every trial, rates, and nothing is left', async (t) => {
   const device = makeDevice(t);
-  const acceptance = await tryOut(device);
+  const acceptance = await tryOut(device, { algorithms: KEY_ALGORITHMS });
   t.match(outcomes(acceptance), {
     'module starts': 'works',
     'log-in': 'works',
@@ -141,7 +144,7 @@ t.test('keys that cannot be removed are named', async (t) => {
   const device = makeDevice(t, { fails: 'C_DestroyObject', with: 0x200 });
   const { trials, leftBehind } = await tryOut(device);
   // SoftHSM has all but mldsa44.
-  const made = KEY_ALGORITHMS.length - 1;
+  const made = QUICK_ALGORITHMS.length - 1;
   t.equal(leftBehind.length, made);
   t.match(leftBehind[0], /^pdfseal-acceptance-[0-9a-f]{8}-ed25519$/);
   t.match(trials.at(-1), { name: 'keys removed', outcome: 'does not work' });
