@@ -10,6 +10,8 @@ import {
 import type { Test } from 'tap';
 import { freePort } from './freePort.ts';
 
+const IDLE_MS_MAX = 75_000;
+
 export interface DeviceRequest {
   method: string;
   /** With its query. */
@@ -59,6 +61,8 @@ export class DeviceServer {
         () => response.destroy(),
       );
     });
+    // Node closes idle connections after five seconds, just when a module may use one again.
+    server.keepAliveTimeout = IDLE_MS_MAX;
     this.#server = server.listen(this.port, '127.0.0.1');
     await once(server, 'listening');
   }
