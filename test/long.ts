@@ -69,6 +69,12 @@ const RUNS: Record<string, Run> = {
       },
     ],
   },
+  generators: {
+    says: 'Each code generator makes a client of the description, which is type-checked, and seals documents with the real daemon.',
+    steps: () => [
+      { name: 'clients of generators', inputs: '3 generators', command: ['test/generators/generators.ts'] },
+    ],
+  },
   foreign: {
     says: 'All PDFs of folders that you name get a receipt attached. qpdf, mutool and poppler compare each with its document, PDFBox and pdf.js every fifth.',
     steps: (_seed, _share, folders) =>

@@ -129,18 +129,6 @@ compile_addons() {
   mv native/build/.compiling "$stamp"
 }
 
-# Tools that only a test runs: with a lockfile of their own, so that they are not among the packages of pdfseald.
-install_generators() {
-  folder=node_modules/.cache/generators
-  want=$(sha256sum <test/generators/package-lock.json)
-  [ "$(cat "$folder/.lock.sha256" 2>/dev/null)" != "$want" ] || return 0
-  echo "setup: installing code generators" >&2
-  mkdir -p "$folder"
-  cp test/generators/.npmrc test/generators/package.json test/generators/package-lock.json "$folder"
-  (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2)
-  echo "$want" >"$folder/.lock.sha256"
-}
-
 unpack() {
   folder=node_modules/.cache/$1
   [ ! -e "$folder/.unpacked" ] || return 0
@@ -174,7 +162,6 @@ if [ "$tests" ]; then
     1b5791fccfb96dac2609cb66aa727839ac4eca2db2d7b14e5882f5fa9c35fcb2
 fi
 if [ "$others" ]; then
-  install_generators
   # PKCS#11 modules, with what they need: those of Yubico and Nitrokey, p11-kit's remote one, pkcs11-proxy with its daemon.
   unpack hsm-modules \
     yubihsm-pkcs11 pool/main/y/yubihsm-shell/yubihsm-pkcs11_2.8.0-1_amd64.deb \

@@ -33,7 +33,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     'asn1/bouncyCastle',
     'base/slowCurves',
     'cli/{completion,manual,qrCode}',
-    'docs/{clients,clientCertificates,generators,verifyEverywhere}',
+    'docs/{clients,clientCertificates,verifyEverywhere}',
     'journeys/{goReader,postQuantum}',
     'log/otherReaders',
     'pdf/{attachedByOthers,corpus,foreign,hostile,signedByOthers}',

@@ -1,12 +1,18 @@
-/** Clients that code generators make of the description, against the real daemon. */
+/** Clients that code generators make of the description, against the real daemon: `npm run long -- --only generators`. */
 import { execFileSync } from 'node:child_process';
-import { symlinkSync } from 'node:fs';
+import { copyFileSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { ROOT } from '../support/manual.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
-const GENERATORS = join(ROOT, 'node_modules/.cache/generators/node_modules');
+/** With a lockfile of their own, so that they are not among the packages of pdfseald. */
+const GENERATORS = join(ROOT, 'node_modules/.cache/generators');
+mkdirSync(GENERATORS, { recursive: true });
+for (const name of ['.npmrc', 'package.json', 'package-lock.json'])
+  copyFileSync(join(ROOT, 'test/generators', name), join(GENERATORS, name));
+const install = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+execFileSync('npm', install, { cwd: GENERATORS, stdio: ['ignore', 'ignore', 'inherit'] });
 
 interface Generator {
   /** The command that writes the client of `openapi.json`. */
@@ -110,7 +116,7 @@ for (const [name, { command, program }] of Object.entries(CALLERS)) {
       'tsconfig.json': JSON.stringify(TSCONFIG),
       'program.ts': `${HEAD}${program}`,
     });
-    symlinkSync(GENERATORS, join(dir, 'node_modules'));
+    symlinkSync(join(GENERATORS, 'node_modules'), join(dir, 'node_modules'));
     const run = (file: string, ...args: string[]) =>
       execFileSync(process.execPath, [file, ...args], { cwd: dir, encoding: 'utf8', stdio: 'pipe' });
     const [generator = '', ...args] = command;
