@@ -229,7 +229,7 @@ class Driver {
     this.#lines = createInterface({ input: stdout as NonNullable<typeof stdout> })[Symbol.asyncIterator]();
   }
 
-  async run(one: object): Promise<{ gives?: { job?: { id: string } }; throws?: object }> {
+  async run(one: object): Promise<{ gives?: { job?: { id: string }; ids?: string[] }; throws?: object }> {
     this.#child.stdin?.write(`${JSON.stringify(one)}\n`);
     const { value, done } = await this.#lines.next();
     if (done) throw new Error('the driver has ended');
@@ -301,6 +301,9 @@ for (const [language, { driver: driverIn, readme }] of Object.entries(LIBRARIES)
       const answer = await driver.run({ url, api_key: keys[as], patience, do: operation, with: given });
       const expected = { gives: known.in(gives), throws: known.in(throws) };
       t.match(answer, JSON.parse(JSON.stringify(expected)), name);
+      // A match would be content with more, and with another number of them.
+      const { ids } = (expected.gives ?? {}) as { ids?: Value };
+      if (ids !== undefined) t.strictSame(answer.gives?.ids, ids, `${name}: all, and no others`);
       if (requests !== undefined) t.equal(trouble.requests, requests, `${name}: requests`);
       const { job } = answer.gives ?? {};
       if (job !== undefined) known.set(`$job:${name}`, job.id);

@@ -329,7 +329,7 @@ function inSnakeCase(values: Record<string, unknown>): Record<string, string> {
 }
 
 function snakeCase(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`).replace(/sha_/, 'sha');
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 function objectIn(bytes: Uint8Array): Record<string, unknown> | undefined {

@@ -26,13 +26,18 @@ export function verifyWebhook(
   secrets: string | readonly string[],
   now: Date = new Date(),
 ): WebhookEvent {
-  const given = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)]));
-  const [id, timestamp, signatures] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => {
+  const given = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  const header = (name: string): string => {
     const value = given.get(name);
-    if (value === undefined || value === 'undefined')
-      throw new WebhookRefused(`the header ${name} is missing`);
+    if (typeof value !== 'string')
+      throw new WebhookRefused(`the header ${name} is missing, or there are several`);
     return value;
-  }) as [string, string, string];
+  };
+  const [id, timestamp, signatures] = [
+    header('webhook-id'),
+    header('webhook-timestamp'),
+    header('webhook-signature'),
+  ];
   if (!/^\d{1,12}$/.test(timestamp) || Math.abs(now.getTime() / 1000 - Number(timestamp)) > AGE_SECONDS_MAX)
     throw new WebhookRefused('the webhook was not sent within the last five minutes');
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
