@@ -81,6 +81,16 @@ const STARTS = 3;
 const OUTPUT_LINES_MAX = 50;
 const SHORT_MS = 1000;
 
+interface SignerOptions {
+  /** Label of the key. */
+  label: string;
+  access?: TokenAccess;
+  sessions?: number;
+  /** Ends the signer. */
+  signal?: AbortSignal;
+  logsIn?: boolean;
+}
+
 type Work<Result> = (signer: SignerProcess, opened: OpenedSessions) => Promise<Result>;
 
 /**
@@ -143,7 +153,7 @@ class DeviceTrials {
 
   async #tryStart(): Promise<void> {
     const connect = async () => {
-      const device = await this.#withConnected('', 'read', 1, (signer) =>
+      const device = await this.#withSigner({ label: '', logsIn: false }, (signer) =>
         signer.ask({ kind: 'inspectToken' }, STEP_MS_MAX),
       );
       this.#device = device;
@@ -152,7 +162,7 @@ class DeviceTrials {
     await this.#try('module starts', connect);
     if (this.#device === undefined) this.#stopped ??= 'the module does not start';
     await this.#try('log-in', async () => {
-      await this.#withSigner('', 'read', 1, async () => {});
+      await this.#withSigner({ label: '' }, async () => {});
       return 'the PIN is accepted';
     });
     if (this.#trials.at(-1)?.outcome !== 'works') this.#stopped ??= 'the log-in does not work';
@@ -169,12 +179,10 @@ class DeviceTrials {
       for (const length of MESSAGE_LENGTHS) await signAndVerify(signer, key, randomBytes(length));
       return 'creates a key, signs and verifies';
     };
-    return {
-      ...trial,
-      // An interrupt waits for the token, which may finish a key after the end of the process that asked for it.
-      ...(await this.#judge(() => this.#withSigner(this.#labelOf(algorithm), 'write', 1, work, NEVER))),
-      ...trial,
-    };
+    // An interrupt waits for the token, which may finish a key after the end of the process that asked for it.
+    const making = { label: this.#labelOf(algorithm), access: 'write', signal: NEVER } as const;
+    const judged = await this.#judge(() => this.#withSigner(making, work));
+    return { ...judged, ...trial };
   }
 
   async #generateKey(signer: SignerProcess, algorithm: KeyAlgorithm): Promise<TokenPublicKey> {
@@ -204,9 +212,8 @@ class DeviceTrials {
       Object.assign(measured, summarize(durations, elapsedMs));
       return 'every signature verifies';
     };
-    const judged = await this.#judge(() =>
-      this.#withSigner(this.#labelOf(algorithm), 'read', sessions, work),
-    );
+    const label = this.#labelOf(algorithm);
+    const judged = await this.#judge(() => this.#withSigner({ label, sessions }, work));
     return { sessions, ...judged, ...measured };
   }
 
@@ -225,8 +232,8 @@ class DeviceTrials {
         Array.from({ length: opened.sessions }, () => signAndVerify(signer, key, randomBytes(32))),
       );
     };
-    const start = (trial: AlgorithmTrial, count: number, work: Work<void>) =>
-      this.#withSigner(this.#labelOf(trial.algorithm), 'read', count, work);
+    const start = ({ algorithm }: AlgorithmTrial, sessions: number, work: Work<void>) =>
+      this.#withSigner({ label: this.#labelOf(algorithm), sessions }, work);
 
     await this.#try('starts again', async () => {
       let slowestMs = 0;
@@ -267,12 +274,8 @@ class DeviceTrials {
   async #removeKeys(): Promise<void> {
     const failures: string[] = [];
     for (const label of [...this.#made]) {
-      const failure = await this.#withSigner(
-        label,
-        'write',
-        1,
-        (signer) => signer.ask({ kind: 'destroyKey' }, STEP_MS_MAX),
-        NEVER,
+      const failure = await this.#withSigner({ label, access: 'write', signal: NEVER }, (signer) =>
+        signer.ask({ kind: 'destroyKey' }, STEP_MS_MAX),
       ).then(() => undefined, toSignerFailure);
       const isGone = failure?.code === 'key_not_found' && !this.#unfinished.has(label);
       if (failure === undefined || isGone) this.#made.delete(label);
@@ -309,26 +312,15 @@ class DeviceTrials {
     }
   }
 
-  #withSigner<Result>(
-    keyLabel: string,
-    access: TokenAccess,
-    sessions: number,
+  async #withSigner<Result>(
+    {
+      label: keyLabel,
+      access = 'read',
+      sessions = 1,
+      signal = this.#options.signal,
+      logsIn = true,
+    }: SignerOptions,
     work: Work<Result>,
-    signal = this.#options.signal,
-  ): Promise<Result> {
-    const logInAndWork: Work<Result> = async (signer, opened) => {
-      await signer.ask({ kind: 'logIn' }, STEP_MS_MAX);
-      return work(signer, opened);
-    };
-    return this.#withConnected(keyLabel, access, sessions, logInAndWork, signal);
-  }
-
-  async #withConnected<Result>(
-    keyLabel: string,
-    access: TokenAccess,
-    sessions: number,
-    work: Work<Result>,
-    signal = this.#options.signal,
   ): Promise<Result> {
     const duties = { anything: true as const };
     const token = { ...this.#token, keyLabel };
@@ -339,7 +331,9 @@ class DeviceTrials {
     signal.addEventListener('abort', interrupt, { once: true });
     try {
       const connect = { kind: 'connect', token: tokenName(token), keyLabel, access, sessions } as const;
-      return await work(signer, await signer.ask(connect, STEP_MS_MAX));
+      const opened = await signer.ask(connect, STEP_MS_MAX);
+      if (logsIn) await signer.ask({ kind: 'logIn' }, STEP_MS_MAX);
+      return await work(signer, opened);
     } finally {
       signal.removeEventListener('abort', interrupt);
       await signer.close();
