@@ -19,7 +19,7 @@ export interface PlannersOptions {
 const TOGETHER_MAX = 64;
 /** Enough that clients that take turns do not wait for a new stripper each time. */
 const PLANNERS_MAX = 8;
-/** So long, a client that leaves is not noticed. */
+/** Within this time, nobody looks whether the client is still there. */
 const PROMPT_MS = 50;
 /** If small documents take longer, one of them is the cause, and each is planned alone. */
 const TOGETHER_MS_MAX = 5_000;
