@@ -1,5 +1,5 @@
 /** PDFs that hold their receipt, dropped on the page: as the command judges them, and back comes the document. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Verdict } from '../../src/prove/verify/verify.ts';
@@ -36,8 +36,10 @@ t.test('the page', async (t) => {
   };
   const saved = async (name: string) => {
     await page.evaluate(`${SAVE}[0].click()`);
-    await until(name, async () => readdirSync(join(dir, 'saved')).includes(name));
-    return readFileSync(join(dir, 'saved', name));
+    const path = join(dir, 'saved', name);
+    // The browser takes the name with an empty file, and puts the whole document in its place.
+    await until(name, async () => (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0);
+    return readFileSync(path);
   };
 
   await t.test('says the same of each as the command, and saves the document of a good one', async (t) => {
